@@ -1,0 +1,45 @@
+# make run   set everything up and answer a prompt with the bundled nano model (P="..." asks something else)
+# make test  the same set-up, then lint, types, import rules and all tests
+# Both are quick the second time: set-up is redone only when pyproject.toml, CMakeLists.txt or native/ change.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+P ?= Where does bread come from?
+NATIVE := CMakeLists.txt pyproject.toml $(shell find native -name '*.cpp' -o -name '*.h')
+
+.PHONY: run test lint bench clean
+.DELETE_ON_ERROR:
+
+$(VENV)/created:
+	@$(PYTHON) scripts/check_tools.py
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/installed: $(VENV)/created $(NATIVE)
+	@$(PYTHON) scripts/check_tools.py
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "scikit-build-core>=1.1" "nanobind>=3.1" "cmake>=3.20" ninja
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/installed-test: $(VENV)/installed
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --editable ".[test]"
+	@touch $@
+
+run: $(VENV)/installed
+	@$(BIN)/whitedwarf run --nothink -p "$(P)"
+
+lint: $(VENV)/installed-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint
+	$(BIN)/python -m pytest
+
+bench: $(VENV)/installed
+	$(BIN)/whitedwarf bench
+
+clean:
+	rm -rf build $(VENV) src/whitedwarf/_native*.so

@@ -1,0 +1,50 @@
+"""The whole error tree.
+
+    WhitedwarfError                 anything that is not a bug of ours; its text is a complete message for the user
+    ├── UsageError                  the arguments are wrong (exit code 2)
+    ├── FileFormatError             a file is corrupt, truncated or not what it says it is
+    │   └── NotDeepSeekV4Error      a healthy file of some other model or of an unsupported variant
+    ├── ContextOverflowError        the prompt does not fit in the context
+    ├── OutOfMemoryError            refused before loading: needed, available, what to do
+    ├── BackendError                the asked backend is not here or failed
+    ├── EngineClosedError           the engine is shutting down or died
+    └── Cancelled                   the request was cancelled by its owner
+
+A message says what was expected, what came and what to do. The command line prints it as one line and exits 1 (2 for UsageError).
+"""
+
+
+class WhitedwarfError(Exception):
+    """Base of everything the user may see as a message instead of a traceback."""
+
+
+class UsageError(WhitedwarfError):
+    """The arguments are wrong: exit code 2."""
+
+
+class FileFormatError(WhitedwarfError):
+    """A file is corrupt, truncated, or not what its name or header says."""
+
+
+class NotDeepSeekV4Error(FileFormatError):
+    """A healthy file, but not a DeepSeek V4 model that this engine runs."""
+
+
+class ContextOverflowError(WhitedwarfError):
+    """The prompt (and what is to be generated) does not fit in the context."""
+
+
+class OutOfMemoryError(WhitedwarfError):
+    """Too little memory; raised before anything is loaded."""
+
+
+class BackendError(WhitedwarfError):
+    """The asked backend is not available here, or failed."""
+
+
+class EngineClosedError(WhitedwarfError):
+    """The engine is shutting down, or its thread died."""
+
+
+class Cancelled(WhitedwarfError):  # noqa: N818  (not a failure: the owner asked for it)
+    """The request was cancelled by its owner."""
