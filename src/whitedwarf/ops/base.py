@@ -1,0 +1,251 @@
+"""The operations a backend must provide, and what each one means.
+
+The model (model/) is written once in terms of these; a backend (ops/reference.py, ops/cpu.py, ...) does the arithmetic.
+Arrays are C-contiguous. n = rows of the batch, D = hidden size, S = 4 streams, H = heads, d = head_dim, G = output groups.
+
+Promises every backend keeps:
+* a row's result does not depend on the other rows of the call, on their number, or on the number of threads;
+* float tolerance against ops/reference.py in float64: 1e-5 of the result's norm where the weights are used as floats;
+* stored rows (`RowFormat`) decode to the same numbers in every backend.
+
+Sections in parentheses are those of the fact sheet of the network: the paper's equations in plain numbers.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from whitedwarf.weights.tensors import Tensor
+
+FloatArray = npt.NDArray[np.floating]
+IntArray = npt.NDArray[np.int32]
+ByteArray = npt.NDArray[np.uint8]
+
+
+class RowKind(Enum):
+    """How a KV row or an index key lies in memory."""
+
+    F32 = "f32"
+    F16 = "f16"
+    PACKED_KV = "packed-kv"  # e4m3 in blocks of 64 with e8m0 scales, then the rotary tail as f16 (2.7)
+    PACKED_KEY = "packed-key"  # Hadamard-rotated e2m1 in blocks of 32 with e8m0 scales (2.7)
+
+
+KV_BLOCK = 64
+KEY_BLOCK = 32
+
+
+@dataclass(frozen=True, slots=True)
+class RowFormat:
+    """Layout of one stored row of `dims` values whose last `rope_dims` are rotary."""
+
+    kind: RowKind
+    dims: int
+    rope_dims: int
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one row: 583 for a packed row of 512, 68 for a packed key of 128."""
+        match self.kind:
+            case RowKind.F32:
+                return 4 * self.dims
+            case RowKind.F16:
+                return 2 * self.dims
+            case RowKind.PACKED_KV:
+                plain = self.dims - self.rope_dims
+                return plain + -(-plain // KV_BLOCK) + 2 * self.rope_dims
+            case RowKind.PACKED_KEY:
+                return self.dims // 2 + -(-self.dims // KEY_BLOCK)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Stored rows of one sequence: row i stands for position (or compressed row) `first + i`."""
+
+    format: RowFormat
+    data: ByteArray  # (count, row_bytes)
+    first: int
+
+
+class Weight(Protocol):
+    """A backend's own handle on one tensor."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class HyperWeights:
+    """Parameters of one hyper-connection around a sub-layer (2.2)."""
+
+    mix: Weight  # (24, 4 D)
+    base: FloatArray  # (24,)
+    scale: FloatArray  # (3,): pre, post, combination
+    norm: FloatArray  # (D,): the sub-layer's own RMSNorm, applied to its input
+
+
+@dataclass(frozen=True, slots=True)
+class HyperHeadWeights:
+    """Parameters of the final mix of the streams (2.8)."""
+
+    mix: Weight  # (4, 4 D)
+    base: FloatArray  # (4,)
+    scale: FloatArray  # (1,)
+    norm: FloatArray  # (D,)
+
+
+@dataclass(frozen=True, slots=True)
+class HyperSettings:
+    """Numbers shared by all hyper-connections of a model."""
+
+    rms_epsilon: float
+    epsilon: float
+    iterations: int
+
+
+@dataclass(frozen=True, slots=True)
+class HyperMix:
+    """What `hyper_in` hands to `hyper_out`: how the sub-layer's output goes back into the streams."""
+
+    post: FloatArray  # (n, S)
+    combination: FloatArray  # (n, S, S): [source, destination]
+
+
+@dataclass(frozen=True, slots=True)
+class RouterWeights:
+    """Parameters of one router: exactly one of `bias` and `table` is used; neither means plain top scores."""
+
+    gate: Weight  # (E, D)
+    bias: FloatArray | None  # (E,) selects, never weighs
+    table: IntArray | None  # (V, k) experts by token id
+    num_used: int
+    scale: float
+    normalise: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ExpertWeights:
+    """A SwiGLU block; of routed experts stacked on the first axis, or of the shared one."""
+
+    gate: Weight  # ([E,] F, D)
+    up: Weight  # ([E,] F, D)
+    down: Weight  # ([E,] D, F)
+    limit: float  # clamp of gate (above) and up (both sides); inf = none
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Compressed rows to make: indices first .. end-1, each over `ratio` positions."""
+
+    first: int
+    end: int
+    ratio: int
+
+
+@dataclass(frozen=True, slots=True)
+class Visible:
+    """What each query may see: its window, and compressed rows below its count or those picked for it."""
+
+    positions: IntArray  # (n,) of the queries
+    window: int
+    counts: IntArray | None = None  # (n,) compressed rows visible
+    picked: IntArray | None = None  # (n, k) ascending compressed rows, padded with -1; None = all below counts
+
+
+class Ops(Protocol):
+    """A backend. See the module docstring for the promises."""
+
+    @property
+    def name(self) -> str: ...
+
+    def weight(self, tensor: Tensor) -> Weight:
+        """Take a tensor in, in place where the backend can."""
+
+    def vector(self, tensor: Tensor) -> FloatArray:
+        """Decode a small parameter to a float array of the backend's working precision."""
+
+    def embed(self, table: Weight, ids: IntArray) -> FloatArray:
+        """Rows `ids` of the (V, D) table -> (n, D)."""
+
+    def linear(self, x: FloatArray, weight: Weight) -> FloatArray:
+        """(n, in) by (out, in) -> (n, out)."""
+
+    def grouped_linear(self, x: FloatArray, weight: Weight, groups: int) -> FloatArray:
+        """(n, G in) by (G out, in) -> (n, G out): group g of the outputs reads group g of the inputs (2.3)."""
+
+    def rms_norm(self, x: FloatArray, weight: FloatArray, epsilon: float) -> FloatArray:
+        """x / sqrt(mean(x^2) + epsilon) * weight over the last axis."""
+
+    def hyper_in(
+        self, streams: FloatArray, weights: HyperWeights, settings: HyperSettings
+    ) -> tuple[FloatArray, HyperMix]:
+        """(n, S, D) -> the sub-layer's normed input (n, D), and the mix for `hyper_out` (2.2, steps 1-5)."""
+
+    def hyper_out(self, streams: FloatArray, output: FloatArray, mix: HyperMix) -> FloatArray:
+        """Put the sub-layer's output (n, D) back: post_k y + sum_j C[j, k] X[j] -> (n, S, D) (2.2, step 6)."""
+
+    def hyper_head(self, streams: FloatArray, weights: HyperHeadWeights, settings: HyperSettings) -> FloatArray:
+        """Mix the streams into one normed vector (n, D) for the head (2.8)."""
+
+    def query(self, x: FloatArray, heads: int, turns: FloatArray, epsilon: float) -> FloatArray:
+        """(n, H d) -> (n, H, d): weightless RMS norm per head, then the rotary tail turned (2.3)."""
+
+    def kv_rows(
+        self, x: FloatArray, norm: FloatArray, turns: FloatArray, epsilon: float, format: RowFormat
+    ) -> ByteArray:
+        """(n, d) -> stored rows (n, row_bytes): RMSNorm, rotary tail turned, rounded as the format says (2.3, 2.7)."""
+
+    def compress(
+        self,
+        values: FloatArray,
+        gates: FloatArray,
+        first: int,
+        groups: Groups,
+        ape: FloatArray,
+        norm: FloatArray,
+        turns: FloatArray,
+        epsilon: float,
+        format: RowFormat,
+    ) -> ByteArray:
+        """Pool the windows of `groups` into stored rows (groups, row_bytes) (2.4).
+
+        values, gates: (m, c d) of positions first .. first+m-1, gates without ape. c = 2 overlaps the previous window;
+        positions below 0 count as gate -inf. turns: (groups, rope/2, 2) at each window's first position.
+        """
+
+    def index_query(self, x: FloatArray, heads: int, turns: FloatArray, format: RowFormat) -> FloatArray:
+        """(n, heads d) -> (n, heads, d): rotary tail turned; Hadamard and FP4 rounding if the keys are packed (2.5)."""
+
+    def index_pick(
+        self, queries: FloatArray, weights: FloatArray, keys: Rows, counts: IntArray, top: int
+    ) -> IntArray:
+        """The `top` best keys below each count -> (n, top) ascending, padded with -1; ties go to the lowest row (2.5).
+
+        queries (n, heads, d), weights (n, heads) already scaled.
+        """
+
+    def attention(
+        self,
+        queries: FloatArray,
+        window: Rows,
+        compressed: Rows | None,
+        visible: Visible,
+        sinks: FloatArray,
+        turns: FloatArray,
+    ) -> FloatArray:
+        """(n, H, d) -> (n, H d): softmax with sinks over window and compressed rows, rotary tail turned back (2.3)."""
+
+    def route(self, x: FloatArray, router: RouterWeights, ids: IntArray) -> tuple[IntArray, FloatArray]:
+        """(n, D) -> experts (n, k) and their weights (n, k) (2.6)."""
+
+    def experts(self, x: FloatArray, experts: IntArray, weights: FloatArray, blocks: ExpertWeights) -> FloatArray:
+        """Sum of the routed experts' outputs (n, D), summed in slot order; the weight goes in before `down` (2.6)."""
+
+    def swiglu(self, x: FloatArray, block: ExpertWeights) -> FloatArray:
+        """One SwiGLU block, the shared expert (n, D) -> (n, D) (2.6)."""
+
+    def decode_rows(self, rows: Rows) -> FloatArray:
+        """Stored rows back to floats (count, dims): for snapshots, tests and tools."""
