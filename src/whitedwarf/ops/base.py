@@ -219,9 +219,7 @@ class Ops(Protocol):
     def index_query(self, x: FloatArray, heads: int, turns: FloatArray, format: RowFormat) -> FloatArray:
         """(n, heads d) -> (n, heads, d): rotary tail turned; Hadamard and FP4 rounding if the keys are packed (2.5)."""
 
-    def index_pick(
-        self, queries: FloatArray, weights: FloatArray, keys: Rows, counts: IntArray, top: int
-    ) -> IntArray:
+    def index_pick(self, queries: FloatArray, weights: FloatArray, keys: Rows, counts: IntArray, top: int) -> IntArray:
         """The `top` best keys below each count -> (n, top) ascending, padded with -1; ties go to the lowest row (2.5).
 
         queries (n, heads, d), weights (n, heads) already scaled.

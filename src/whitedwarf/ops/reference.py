@@ -220,9 +220,7 @@ def _sinkhorn(logits: FloatArray, settings: HyperSettings) -> FloatArray:
     return c
 
 
-def _pool(
-    values: FloatArray, gates: FloatArray, first: int, group: int, ratio: int, ape: FloatArray
-) -> FloatArray:
+def _pool(values: FloatArray, gates: FloatArray, first: int, group: int, ratio: int, ape: FloatArray) -> FloatArray:
     """One compressed row before its norm: gated average over a window, per channel."""
     start = group * ratio
     own = slice(start - first, start + ratio - first)
