@@ -1,8 +1,8 @@
 """Which tensors a model must have, and of which shape (model.md 4.3 and 4.5), compared with what a file holds.
 
-Promises that after `check_census` every tensor the engine will ask for is there with the shape it will assume, so loading can
-index by name without looking. Types are judged only coarsely: any format we decode for matrices, plain floats for vectors,
-I32 for the token table; which kernel runs on what is not known here.
+Promises that after `check_census` every tensor the engine will ask for is there with the shape it will assume, so
+loading can index by name without looking. Types are judged only coarsely: any format we decode for matrices, plain
+floats for vectors, I32 for the token table; which kernel runs on what is not known here.
 """
 
 import re
@@ -106,7 +106,8 @@ def _refuse_support_file(hp: Hyperparameters, tensors: Mapping[str, object], fil
     has_draft = hp.num_nextn_layers > 0 or any(name.startswith("mtp.") for name in tensors)
     if has_draft and "blk.0.attn_norm.weight" not in tensors:
         raise FileFormatError(
-            f"{file_name} holds only the MTP draft block, expected a main model; load the main model's file and give this one beside it"
+            f"{file_name} holds only the MTP draft block, expected a main model; "
+            "load the main model's file and give this one beside it"
         )
 
 

@@ -1,8 +1,9 @@
 """Every number that describes a DeepSeek V4 model (model.md 1), read from GGUF metadata or a release's config.json.
 
-Promises that a `Hyperparameters` from `from_metadata` or `from_release_config` is finite, bounded and consistent, so that whoever
-allocates by it needs no checks of their own; anything else is a `NotDeepSeekV4Error` naming the key. It takes any size of this
-architecture, not only Flash and PRO. It does not look at tensors beyond recovering keys that old files lack; `census` does.
+Promises that a `Hyperparameters` from `from_metadata` or `from_release_config` is finite, bounded and consistent, so
+that whoever allocates by it needs no checks of their own; anything else is a `NotDeepSeekV4Error` naming the key. It
+takes any size of this architecture, not only Flash and PRO. It does not look at tensors beyond recovering keys that old
+files lack; `census` does.
 """
 
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
+from whitedwarf.gguf.metadata import MetadataValue
 from whitedwarf.gguf.names import canonical_name
 from whitedwarf.gguf.recovery import PREFIX, recover_missing
 from whitedwarf.gguf.types import ValueType
@@ -30,7 +32,7 @@ SQRT_SOFTPLUS = 4  # expert_gating_func
 NUM_STREAMS = 4
 COMPRESS_RATIOS = (0, 4, 128)
 
-MetadataEntry = tuple[ValueType, object]  # arrays: (ARRAY, 1-D numpy array or list[str])
+MetadataEntry = tuple[ValueType, MetadataValue]  # what GgufWriter takes; arrays are numpy arrays of the wanted type
 
 
 class HasShape(Protocol):
@@ -97,7 +99,7 @@ class Hyperparameters:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """One scalar: the attribute, its key in GGUF (without prefix) and in config.json, its bounds and what stands in for it."""
+    """One scalar: its attribute, its key in GGUF (without prefix) and in config.json, its bounds, its default."""
 
     attribute: str
     gguf_key: str
@@ -120,7 +122,8 @@ class Number:
         return (ValueType.FLOAT32, float(value)) if self.is_real else (ValueType.UINT32, int(value))
 
 
-# Upper bounds are several times the largest known model: far enough to be in nobody's way, near enough that no product overflows.
+# Upper bounds are several times the largest known model: far enough to be in nobody's way, near enough that no
+# product of them overflows.
 NUMBERS = (
     Number("hidden_size", "embedding_length", "hidden_size", 1, 1 << 16),
     Number("vocab_size", "vocab_size", "vocab_size", 1, 1 << 21),
@@ -157,7 +160,7 @@ YARN = (
     Number("yarn_beta_fast", "rope.scaling.yarn_beta_fast", "beta_fast", 1e-3, 1e6, default=32.0, is_real=True),
     Number("yarn_beta_slow", "rope.scaling.yarn_beta_slow", "beta_slow", 1e-3, 1e6, default=1.0, is_real=True),
 )
-_NO_YARN: dict[str, object] = {
+_NO_YARN: Mapping[str, object] = {
     "yarn_factor": 1.0,
     "yarn_original_context": 65536,
     "yarn_beta_fast": 32.0,
@@ -173,8 +176,8 @@ def from_metadata(metadata: Mapping[str, object], tensors: Mapping[str, HasShape
         raise refuse("general.architecture", architecture, repr(ARCHITECTURE))
     shapes = {canonical_name(name): tuple(tensor.shape) for name, tensor in tensors.items()}
     values: dict[str, object] = {**recover_missing(metadata, shapes), **metadata}
-    _check_gguf_constants(values)
     numbers: dict[str, object] = {n.attribute: n.read(values, PREFIX + n.gguf_key) for n in NUMBERS}
+    _check_gguf_constants(values, numbers["head_dim"])
     num_layers, num_nextn = _layer_counts(values, shapes)
     key = PREFIX + _EXPERT_SIZE.gguf_key
     hp = _build(
@@ -197,19 +200,19 @@ def from_metadata(metadata: Mapping[str, object], tensors: Mapping[str, HasShape
     return hp
 
 
-def _check_gguf_constants(values: Mapping[str, object]) -> None:
-    """Keys that have one meaning we implement."""
-    key_length = values.get(PREFIX + "attention.key_length", MISSING)
-    for key, allowed in (
-        ("attention.head_count_kv", (1,)),
-        ("attention.value_length", (key_length,)),
-        ("expert_gating_func", (MISSING, SQRT_SOFTPLUS)),
-        ("expert_group_count", (MISSING, 0, 1)),  # one group of all experts is no grouping
-        ("expert_group_used_count", (MISSING, 0, 1)),
-    ):
+def _check_gguf_constants(values: Mapping[str, object], head_dim: object) -> None:
+    """Keys with one value that we implement."""
+    constants: dict[str, tuple[object, ...]] = {
+        "attention.head_count_kv": (1,),
+        "attention.value_length": (head_dim,),
+        "expert_gating_func": (SQRT_SOFTPLUS, MISSING),
+        "expert_group_count": (0, 1, MISSING),  # one group of all experts is no grouping
+        "expert_group_used_count": (0, 1, MISSING),
+    }
+    for key, allowed in constants.items():
         found = uniform(values, PREFIX + key)
         if found not in allowed:
-            raise refuse(PREFIX + key, found, repr(allowed[-1] if allowed[0] is not MISSING else allowed[1]))
+            raise refuse(PREFIX + key, found, repr(allowed[0]))
 
 
 def _layer_counts(values: Mapping[str, object], shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, int]:
@@ -222,11 +225,11 @@ def _layer_counts(values: Mapping[str, object], shapes: Mapping[str, tuple[int, 
     return block_count - num_nextn, num_nextn
 
 
-def _yarn_from_metadata(values: Mapping[str, object]) -> dict[str, object]:
+def _yarn_from_metadata(values: Mapping[str, object]) -> Mapping[str, object]:
     kind = values.get(PREFIX + "rope.scaling.type", "yarn")
     factor = YARN_FACTOR.read(values, PREFIX + YARN_FACTOR.gguf_key)
     if kind == "none" or factor == 1:
-        return dict(_NO_YARN)
+        return _NO_YARN
     if kind != "yarn":
         raise refuse(PREFIX + "rope.scaling.type", kind, "'yarn' or 'none'")
     return {"yarn_factor": factor} | {n.attribute: n.read(values, PREFIX + n.gguf_key) for n in YARN}
@@ -268,16 +271,16 @@ _CONFIG_CONSTANTS: dict[str, tuple[object, ...]] = {
 }
 
 
-def _yarn_from_config(scaling: object) -> dict[str, object]:
+def _yarn_from_config(scaling: object) -> Mapping[str, object]:
     if scaling is None:
-        return dict(_NO_YARN)
+        return _NO_YARN
     if not isinstance(scaling, Mapping):
         raise refuse("rope_scaling", scaling, "an object with type 'yarn', or null")
     kind = scaling.get("rope_type", scaling.get("type", "yarn"))
     values = {f"rope_scaling.{key}": value for key, value in scaling.items()}
     factor = YARN_FACTOR.read(values, "rope_scaling.factor")
     if kind in ("default", "none") or factor == 1:
-        return dict(_NO_YARN)
+        return _NO_YARN
     if kind != "yarn":
         raise refuse("rope_scaling.type", kind, "'yarn'")
     return {"yarn_factor": factor} | {n.attribute: n.read(values, f"rope_scaling.{n.config_key}") for n in YARN}

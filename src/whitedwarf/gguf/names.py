@@ -1,10 +1,10 @@
 """Tensor names: canonical (model.md 4.3), the older community dialect (4.6) and DeepSeek's release names (6).
 
-Promises pure functions over one table: every canonical name has exactly one release name and back. Knows no shapes, no types
-and no hyperparameters; whether a name belongs to a given model is the business of `census`.
+Promises pure functions over one table: every canonical name has exactly one release name and back. Knows no shapes, no
+types and no hyperparameters; whether a name belongs to a given model is the business of `census`.
 
-Routed experts are one canonical tensor but one release tensor per expert: `canonical_to_release` gives a name with `{expert}`
-in the expert's place, and `release_to_canonical` gives the expert's number beside the canonical name.
+Routed experts are one canonical tensor but one release tensor per expert: `canonical_to_release` gives a name with
+`{expert}` in the expert's place, and `release_to_canonical` gives the expert's number beside the canonical name.
 """
 
 import re
@@ -103,7 +103,7 @@ _OLD_BLOCK = {
 
 @dataclass(frozen=True, slots=True)
 class ReleasePart:
-    """Where one release tensor goes: the canonical tensor, the expert within it, and whether it is the scale of a weight."""
+    """Where one release tensor goes: which canonical tensor, which expert of it, and whether it is a weight's scale."""
 
     canonical: str
     expert: int | None = None
@@ -111,7 +111,7 @@ class ReleasePart:
 
 
 def canonical_name(file_name: str) -> str:
-    """The name of model.md 4.3 for a tensor name of a GGUF file; names that are already canonical, and unknown ones, stay."""
+    """The name of model.md 4.3 for a tensor name of a GGUF file; canonical and unknown names stay as they are."""
     if file_name in _OLD_GLOBAL:
         return _OLD_GLOBAL[file_name]
     found = _CANONICAL_BLOCK.fullmatch(file_name)

@@ -1,6 +1,7 @@
 """The keys that early community files lack (model.md 4.6), read off the shapes of their tensors.
 
-Promises only to supply keys that are missing, never to overrule one. What it supplies is validated like anything read from a file.
+Promises only to supply keys that are missing, never to overrule one. What it supplies is validated like anything else
+that was read from the file.
 """
 
 from collections.abc import Mapping

@@ -44,7 +44,7 @@ def truth(values: Mapping[str, object], key: str) -> bool:
 def real_per_layer(
     values: Mapping[str, object], key: str, num_layers: int, low: float, high: float
 ) -> tuple[float, ...]:
-    """One number per layer from a scalar or from an array with an entry for every layer (further entries are dropped)."""
+    """One number per layer, from a scalar or an array with an entry for every layer (further entries are dropped)."""
     found = values.get(key, MISSING)
     entries = _array(found)
     if entries is None:
@@ -62,10 +62,7 @@ def choice_per_layer(
     entries = _array(found)
     if entries is None or len(entries) < num_layers:
         raise refuse(key, found, f"an array of at least {num_layers} entries (one per layer)")
-    for layer, entry in enumerate(entries[:num_layers]):
-        if isinstance(entry, bool) or not isinstance(entry, (int, np.integer)) or entry not in choices:
-            raise refuse(f"{key}[{layer}]", entry, f"one of {', '.join(map(str, choices))}")
-    return tuple(int(entry) for entry in entries[:num_layers])
+    return tuple(_choice(f"{key}[{layer}]", entry, choices) for layer, entry in enumerate(entries[:num_layers]))
 
 
 def uniform(values: Mapping[str, object], key: str) -> object:
@@ -84,6 +81,12 @@ def _real(key: str, found: object, low: float, high: float) -> float:
     if is_number and math.isfinite(found) and low <= found <= high:  # type: ignore[arg-type, operator]
         return float(found)  # type: ignore[arg-type]
     raise refuse(key, found, f"a finite number from {low:g} to {high:g}")
+
+
+def _choice(key: str, found: object, choices: Sequence[int]) -> int:
+    if isinstance(found, int) and not isinstance(found, bool) and found in choices:
+        return found
+    raise refuse(key, found, f"one of {', '.join(map(str, choices))}")
 
 
 def _array(found: object) -> list[object] | None:
