@@ -29,7 +29,7 @@ class Part:
 
     @property
     def num_tokens(self) -> int:
-        return self.rows.stop - self.rows.start
+        return int(self.rows.stop - self.rows.start)
 
     @property
     def end(self) -> int:
@@ -66,9 +66,11 @@ class Batch:
 
 def check_ids(ids: Ids, vocab_size: int) -> None:
     """Refuse ids that no embedding row stands for."""
-    if len(ids) and not (0 <= int(ids.min()) and int(ids.max()) < vocab_size):
-        bad = ids[(ids < 0) | (ids >= vocab_size)][0]
-        raise UsageError(f"token id {bad} is not in this model's vocabulary of {vocab_size} (ids 0..{vocab_size - 1})")
+    bad_ids = ids[(ids < 0) | (ids >= vocab_size)]
+    if len(bad_ids):
+        raise UsageError(
+            f"token id {bad_ids[0]} is not in this model's vocabulary of {vocab_size} (ids 0..{vocab_size - 1})"
+        )
 
 
 def _parts(spans: Sequence[Span]) -> Iterator[Part]:

@@ -1,4 +1,4 @@
-"""From an opened file to a model: read the numbers, check every tensor, then bind them to a backend. Nothing is copied."""
+"""From an opened file to a model: read the numbers, check every tensor, bind them to a backend. Nothing is copied."""
 
 from dataclasses import dataclass
 

@@ -1,7 +1,7 @@
-"""Rotary positions: plain for window-only layers, YaRN-stretched for layers with compressed rows (fact sheet 1.2, 1.5).
+"""Rotary positions: plain for window-only layers, YaRN-stretched for layers with compressed rows (fact sheet 1.2).
 
-Frequencies and angles are float32 like the official tables; only cosine and sine are taken in float64 and rounded, so at
-a million tokens we turn by the same (rounded) angle as the official model does.
+Frequencies and angles are float32 like the official tables; only cosine and sine are taken in float64 and rounded, so
+at a million tokens we turn by the same (rounded) angle as the official model does.
 """
 
 import math

@@ -1,7 +1,8 @@
 """The operations a backend must provide, and what each one means.
 
-The model (model/) is written once in terms of these; a backend (ops/reference.py, ops/cpu.py, ...) does the arithmetic.
-Arrays are C-contiguous. n = rows of the batch, D = hidden size, S = 4 streams, H = heads, d = head_dim, G = output groups.
+The model (model/) is written once in terms of these; a backend (ops/reference.py, ops/cpu.py, ...) does the
+arithmetic. Arrays are C-contiguous. n = rows of the batch, D = hidden size, S = 4 streams, H = heads, d = head_dim,
+G = output groups.
 
 Promises every backend keeps:
 * a row's result does not depend on the other rows of the call, on their number, or on the number of threads;
