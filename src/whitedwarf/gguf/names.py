@@ -73,9 +73,9 @@ _FROM_GLOBAL = {release: ours for ours, release in _GLOBAL.items()}
 _FROM_BLOCK = {release: ours for ours, release in _BLOCK.items()}
 _FROM_MTP = {release: ours for ours, release in _MTP.items()}
 
-_CANONICAL_BLOCK = re.compile(r"(blk|mtp)\.(\d+)\.(.+)")
-_RELEASE_BLOCK = re.compile(r"(layers|mtp)\.(\d+)\.(.+)")
-_EXPERT = re.compile(r"ffn\.experts\.(\d+)\.(w[123]\.weight)")
+_CANONICAL_BLOCK = re.compile(r"(blk|mtp)\.([0-9]+)\.(.+)")
+_RELEASE_BLOCK = re.compile(r"(layers|mtp)\.([0-9]+)\.(.+)")
+_EXPERT = re.compile(r"ffn\.experts\.([0-9]+)\.(w[123]\.weight)")
 
 _OLD_GLOBAL = {
     f"hc_head_{part}{suffix}": f"output_hc_{part}.weight"
