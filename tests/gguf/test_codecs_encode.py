@@ -154,3 +154,15 @@ def test_bf16_keeps_infinities_and_not_a_numbers() -> None:
 def test_a_type_without_an_encoder_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match="no encoder for Q3_K; there are encoders for BF16"):
         encode(np.zeros(256, np.float32), GgmlType.Q3_K)
+
+
+@pytest.mark.parametrize("type", LEAST_SQUARES, ids=lambda type: type.name)
+def test_only_the_ratios_of_weights_matter(type: GgmlType) -> None:
+    values, weights = normal_values(4, 256), np.random.default_rng(2).random(256).astype(np.float32)
+    np.testing.assert_array_equal(encode(values, type, weights), encode(values, type, weights * np.float32(2.0**80)))
+
+
+@pytest.mark.parametrize("bad", [-1.0, np.nan, np.inf], ids=str)
+def test_impossible_weights_are_refused(bad: float) -> None:
+    with pytest.raises(ValueError, match="finite and not negative"):
+        encode(normal_values(1, 256), GgmlType.Q4_K, np.full(256, bad, np.float32))

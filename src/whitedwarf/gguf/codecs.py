@@ -88,12 +88,21 @@ def encode(values: Floats, type: GgmlType, weights: Floats | None = None) -> Byt
 def _encode_pieces(values: Floats, type: GgmlType, weights: Floats | None) -> Bytes:
     size = type.block_size
     blocks = np.ascontiguousarray(values, np.float32).reshape(-1, size)
-    importance = None if weights is None else _Importance.of(weights, values.shape, size)
+    importance = None if weights is None else _Importance.of(_near_one(weights), values.shape, size)
     out = np.empty((len(blocks), type.block_bytes), np.uint8)
-    for piece in _pieces(len(blocks), type):
-        chosen = None if importance is None else importance.rows(piece)
-        out[piece] = _ENCODERS[type](blocks[piece], chosen)
+    with np.errstate(over="ignore"):  # of squared errors only; what is stored is checked where it is rounded
+        for piece in _pieces(len(blocks), type):
+            chosen = None if importance is None else importance.rows(piece)
+            out[piece] = _ENCODERS[type](blocks[piece], chosen)
     return out.reshape(-1)
+
+
+def _near_one(weights: Floats) -> Floats:
+    """Only ratios of importances matter; a power of two keeps every bit and keeps large ones from overflowing."""
+    largest = float(weights.max(initial=0))
+    if not 0 <= largest < np.inf or weights.min(initial=0) < 0:
+        raise ValueError("importances must be finite and not negative")
+    return np.ldexp(weights.astype(np.float32, copy=False), -int(np.frexp(largest)[1]))
 
 
 @dataclass(frozen=True, slots=True)
