@@ -202,8 +202,9 @@ def _values(weight: Weight) -> FloatArray:
 
 
 def _inverse_rms(x: FloatArray, epsilon: float) -> FloatArray:
-    mean_square: FloatArray = np.mean(x * x, axis=-1, keepdims=True)
-    return 1 / np.sqrt(mean_square + epsilon)
+    mean_square = np.mean(x * x, axis=-1, keepdims=True)
+    inverse: FloatArray = 1 / np.sqrt(mean_square + epsilon)
+    return inverse
 
 
 def _sigmoid(x: FloatArray) -> FloatArray:
@@ -212,7 +213,7 @@ def _sigmoid(x: FloatArray) -> FloatArray:
 
 def _sinkhorn(logits: FloatArray, settings: HyperSettings) -> FloatArray:
     """(n, source, destination) -> nearly doubly stochastic, by alternating row and column sums."""
-    exps = np.exp(logits - logits.max(axis=2, keepdims=True))
+    exps: FloatArray = np.exp(logits - logits.max(axis=2, keepdims=True))
     c: FloatArray = exps / exps.sum(axis=2, keepdims=True) + settings.epsilon
     c = c / (c.sum(axis=1, keepdims=True) + settings.epsilon)
     for _ in range(settings.iterations - 1):
