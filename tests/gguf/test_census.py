@@ -1,12 +1,14 @@
 """Census: a complete file passes, every single fault is named."""
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 
 from whitedwarf.errors import FileFormatError
 from whitedwarf.gguf.census import check_census, check_mtp_census, expected_tensors, mtp_tensors
-from whitedwarf.gguf.hparams import Hyperparameters
+from whitedwarf.gguf.hparams import Hyperparameters, from_metadata
+from whitedwarf.gguf.reader import open_gguf
 from whitedwarf.gguf.synth_shapes import model_shape
 from whitedwarf.gguf.types import GgmlType
 
@@ -139,6 +141,20 @@ def test_the_bias_of_an_mtp_block_is_required() -> None:
     del block["mtp.0.exp_probs_b.bias"]
     with pytest.raises(FileFormatError, match=r"mtp\.0\.exp_probs_b\.bias \[8\] is missing"):
         check_mtp_census(TINY, block, "mtp.gguf")
+
+
+SHARED = Path(__file__).parents[3] / "shared"
+REAL_FILES = ("nano/nano-f16.gguf", "oracle/tinyA/tiny-mxfp4.gguf")
+
+
+@pytest.mark.shared
+@pytest.mark.skipif(not SHARED.exists(), reason="needs the workshop's ../shared folder")
+@pytest.mark.parametrize("name", REAL_FILES)
+def test_files_of_other_makers_pass(name: str) -> None:
+    with open_gguf(SHARED / name) as gguf:
+        hp = from_metadata(gguf.metadata, gguf.tensors)
+        check_census(hp, gguf.tensors, name)
+        assert hp.compress_ratios == (0, 0, 4, 128, 4, 128)
 
 
 def test_a_dspark_drafter_is_not_taken_for_an_mtp_block() -> None:

@@ -15,6 +15,7 @@ from whitedwarf.gguf.synth_blocks import SYNTHETIC_TYPES, RandomBlocks, random_b
 from whitedwarf.gguf.synth_shapes import model_shape
 from whitedwarf.gguf.synth_vocabulary import byte_alphabet, tokenizer_metadata
 from whitedwarf.gguf.types import GgmlType
+from whitedwarf.gguf.verify import verify
 
 
 def floats(gguf: GgufFile, name: str) -> np.ndarray:
@@ -36,6 +37,13 @@ def test_a_tiny_model_opens_and_passes_the_census(tmp_path: Path, quant: str, di
             assert np.isfinite(values).all(), name
             if info.type is not GgmlType.I32:
                 assert np.abs(values).max() < 8, name
+
+
+def test_every_byte_of_it_passes_verification(tmp_path: Path) -> None:
+    for quant in QUANTS:
+        synthesise(tmp_path / f"{quant}.gguf", "tiny", quant=quant)
+        with open_gguf(tmp_path / f"{quant}.gguf") as gguf:
+            assert verify(gguf) == []
 
 
 def test_types_of_the_ds4_dialect_are_the_published_ones(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ class RandomBlocks:
         self._slabs: dict[tuple[GgmlType, float], np.ndarray] = {}
 
     def pieces(self, type_: GgmlType, num_elements: int, std: float, rng: np.random.Generator) -> Iterator[np.ndarray]:
-        """The bytes of `num_elements` values as uint8 arrays of whole blocks; they may be views, so do not change them."""
+        """The bytes of `num_elements` values as uint8 arrays of whole blocks; some are views, so do not change them."""
         slab = self._slab(type_, std)
         missing = num_elements // type_.block_size
         while missing:
