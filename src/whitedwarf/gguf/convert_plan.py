@@ -217,7 +217,7 @@ def _planned(
     name: str, want: ExpectedTensor, parts: tuple[SourcePart, ...], outtype: Outtype, choose_type: TypeChoice | None
 ) -> PlannedTensor:
     asked = None if choose_type is None else choose_type(name, want.shape)
-    type_ = asked or default_type(name, want, parts[0], outtype)
+    type_ = default_type(name, want, parts[0], outtype) if asked is None else asked  # F32 is 0, and so false
     if not want.allows(type_) or (type_ not in ENCODABLE_TYPES and type_ is not GgmlType.I32):
         raise UsageError(f"{name} cannot be written as {type_.name}; choose another type for it")
     if want.shape[-1] % type_.block_size:
