@@ -117,5 +117,7 @@ def _rescaled(blocks: np.ndarray, type_: GgmlType, factor: float) -> np.ndarray:
         blocks = blocks.copy()
         for offset, _ in _SCALES[type_]:
             scales = np.ascontiguousarray(blocks[:, offset : offset + 2]).view("<f2")
-            blocks[:, offset : offset + 2] = (scales * np.float16(factor)).view(np.uint8)
+            blocks[:, offset : offset + 2] = (
+                (scales.astype(np.float32) * np.float32(factor)).astype("<f2").view(np.uint8)
+            )
     return blocks.reshape(-1)
