@@ -7,7 +7,6 @@ ends the loop, and then every request with EngineClosedError: no caller is left 
 
 import logging
 import threading
-import traceback
 from collections.abc import Sequence
 from enum import StrEnum
 
@@ -113,13 +112,15 @@ class Loop:
             self._sweep()
 
     def _forward(self, jobs: Sequence[Job], spans: Sequence[Span]) -> None:
-        outcome = _logits_or_error(self._model, spans)
-        if isinstance(outcome, Exception):
-            _fail(jobs, outcome, f"failed on a batch of {sum(len(span.ids) for span in spans)} tokens")
+        try:
+            results = _run(self._model, spans)
+        except Exception as error:  # the model's own code: what it may raise is not ours to know
+            _fail(jobs, error, f"failed on a batch of {sum(len(span.ids) for span in spans)} tokens")
             return
-        for job, span, logits in zip(jobs, spans, outcome, strict=True):
-            error = _absorb(job, span, logits, self._num_batches)
-            if error is not None:
+        for job, span, logits in zip(jobs, spans, results, strict=True):
+            try:
+                job.absorb(span, logits, self._num_batches)
+            except Exception as error:  # e.g. no finite logit: this request's trouble, not its companions'
                 _fail([job], error, "gave logits that no token can be drawn from")
 
     def _sweep(self) -> None:
@@ -135,31 +136,19 @@ class Loop:
             self._sweep()
 
 
-def _logits_or_error(model: Model, spans: Sequence[Span]) -> list[Logits] | Exception:
-    """Run the batch. An error is handed over as a value, so that clearing its frames reaches this one, too."""
-    try:
-        logits = model.forward(spans)
-    except Exception as error:  # the model's own code: what it may raise is not ours to know
-        return error
-    if len(logits) != len(spans):
-        return BackendError(f"expected logits of {len(spans)} spans, got {len(logits)}")
-    return logits
-
-
-def _absorb(job: Job, span: Span, logits: Logits, batch: int) -> Exception | None:
-    try:
-        job.absorb(span, logits, batch)
-    except Exception as error:  # e.g. no finite logit: this request's trouble, not its companions'
-        return error
-    return None
+def _run(model: Model, spans: Sequence[Span]) -> list[Logits]:
+    results = model.forward(spans)
+    if len(results) != len(spans):
+        raise BackendError(f"expected logits of {len(spans)} spans, got {len(results)}")
+    return results
 
 
 def _fail(jobs: Sequence[Job], cause: Exception, what: str) -> None:
-    """End `jobs` with a clear error. Their states are dropped, also from the frames that the traceback holds."""
+    """End `jobs` with a clear error. The log has the traceback, the errors do not: it would keep states alive."""
     log.error("requests_failed", exc_info=cause, extra={"requests": [job.key for job in jobs]})
     link: BaseException | None = cause
     while link is not None:
-        traceback.clear_frames(link.__traceback__)
+        link.__traceback__ = None
         link = link.__cause__ or link.__context__
     for job in jobs:
         job.end(FinishReason.ERROR, error=_explain(cause, what))
