@@ -17,9 +17,9 @@ from whitedwarf.gguf.cursor import STRING_OVERHEAD_BYTES, UINT32, UINT64, Cursor
 from whitedwarf.gguf.types import ValueType
 
 ArrayValue: TypeAlias = (
-    "np.ndarray | Sequence[bool] | Sequence[int] | Sequence[float] | Sequence[str] | Sequence[ArrayValue]"
+    np.ndarray | Sequence[bool] | Sequence[int] | Sequence[float] | Sequence[str] | Sequence["ArrayValue"]
 )
-MetadataValue: TypeAlias = "bool | int | float | str | ArrayValue"
+MetadataValue: TypeAlias = bool | int | float | str | ArrayValue
 TypedMetadata: TypeAlias = Mapping[str, tuple[ValueType, MetadataValue]]
 
 SCALARS: dict[ValueType, struct.Struct] = {
