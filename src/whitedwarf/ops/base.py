@@ -1,7 +1,8 @@
 """The operations a backend must provide, and what each one means.
 
-The model (model/) is written once in terms of these; a backend (ops/reference.py, ops/cpu.py, ...) does the arithmetic.
-Arrays are C-contiguous. n = rows of the batch, D = hidden size, S = 4 streams, H = heads, d = head_dim, G = output groups.
+The model (model/) is written once in terms of these; a backend (ops/reference.py, ops/cpu.py, ...) does the
+arithmetic. Arrays are C-contiguous. n = rows of the batch, D = hidden size, S = 4 streams, H = heads, d = head_dim,
+G = output groups.
 
 Promises every backend keeps:
 * a row's result does not depend on the other rows of the call, on their number, or on the number of threads;
@@ -219,9 +220,7 @@ class Ops(Protocol):
     def index_query(self, x: FloatArray, heads: int, turns: FloatArray, format: RowFormat) -> FloatArray:
         """(n, heads d) -> (n, heads, d): rotary tail turned; Hadamard and FP4 rounding if the keys are packed (2.5)."""
 
-    def index_pick(
-        self, queries: FloatArray, weights: FloatArray, keys: Rows, counts: IntArray, top: int
-    ) -> IntArray:
+    def index_pick(self, queries: FloatArray, weights: FloatArray, keys: Rows, counts: IntArray, top: int) -> IntArray:
         """The `top` best keys below each count -> (n, top) ascending, padded with -1; ties go to the lowest row (2.5).
 
         queries (n, heads, d), weights (n, heads) already scaled.

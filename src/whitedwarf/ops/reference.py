@@ -87,8 +87,8 @@ class ReferenceOps:
         return self.rms_norm(mixed, weights.norm, settings.rms_epsilon), HyperMix(post, combination)
 
     def hyper_out(self, streams: FloatArray, output: FloatArray, mix: HyperMix) -> FloatArray:
-        spread = mix.post[:, :, None] * output[:, None, :]
-        return spread + np.einsum("njk,njd->nkd", mix.combination, streams)
+        carried: FloatArray = np.einsum("njk,njd->nkd", mix.combination, streams)
+        return mix.post[:, :, None] * output[:, None, :] + carried
 
     def hyper_head(self, streams: FloatArray, weights: HyperHeadWeights, settings: HyperSettings) -> FloatArray:
         mixes = self._stream_mixes(streams, weights.mix, settings)
@@ -202,7 +202,9 @@ def _values(weight: Weight) -> FloatArray:
 
 
 def _inverse_rms(x: FloatArray, epsilon: float) -> FloatArray:
-    return 1 / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + epsilon)
+    mean_square = np.mean(x * x, axis=-1, keepdims=True)
+    inverse: FloatArray = 1 / np.sqrt(mean_square + epsilon)
+    return inverse
 
 
 def _sigmoid(x: FloatArray) -> FloatArray:
@@ -211,8 +213,8 @@ def _sigmoid(x: FloatArray) -> FloatArray:
 
 def _sinkhorn(logits: FloatArray, settings: HyperSettings) -> FloatArray:
     """(n, source, destination) -> nearly doubly stochastic, by alternating row and column sums."""
-    exps = np.exp(logits - logits.max(axis=2, keepdims=True))
-    c = exps / exps.sum(axis=2, keepdims=True) + settings.epsilon
+    exps: FloatArray = np.exp(logits - logits.max(axis=2, keepdims=True))
+    c: FloatArray = exps / exps.sum(axis=2, keepdims=True) + settings.epsilon
     c = c / (c.sum(axis=1, keepdims=True) + settings.epsilon)
     for _ in range(settings.iterations - 1):
         c = c / (c.sum(axis=2, keepdims=True) + settings.epsilon)
@@ -220,9 +222,7 @@ def _sinkhorn(logits: FloatArray, settings: HyperSettings) -> FloatArray:
     return c
 
 
-def _pool(
-    values: FloatArray, gates: FloatArray, first: int, group: int, ratio: int, ape: FloatArray
-) -> FloatArray:
+def _pool(values: FloatArray, gates: FloatArray, first: int, group: int, ratio: int, ape: FloatArray) -> FloatArray:
     """One compressed row before its norm: gated average over a window, per channel."""
     start = group * ratio
     own = slice(start - first, start + ratio - first)
@@ -238,7 +238,8 @@ def _pool(
             v = np.concatenate([values[before, :half], v])
             g = np.concatenate([gates[before, :half] + ape[:, :half], g])
     shares = np.exp(g - g.max(axis=0))
-    return (shares / shares.sum(axis=0) * v).sum(axis=0)
+    pooled: FloatArray = (shares / shares.sum(axis=0) * v).sum(axis=0)
+    return pooled
 
 
 def is_overlapping(ratio: int) -> bool:
@@ -249,7 +250,8 @@ def is_overlapping(ratio: int) -> bool:
 def _seen(visible: Visible, i: int) -> IntArray:
     """Compressed rows that query i attends to, ascending."""
     if visible.picked is not None:
-        return visible.picked[i][visible.picked[i] >= 0]
+        picked: IntArray = visible.picked[i]
+        return picked[picked >= 0]
     assert visible.counts is not None
     return np.arange(visible.counts[i], dtype=np.int32)
 
@@ -259,7 +261,9 @@ def _attend(query: FloatArray, keys: FloatArray, sinks: FloatArray) -> FloatArra
     scores = query @ keys.T / np.sqrt(query.dtype.type(keys.shape[1]))
     top = np.maximum(scores.max(axis=1), sinks)[:, None]
     shares = np.exp(scores - top)
-    return (shares / (shares.sum(axis=1, keepdims=True) + np.exp(sinks[:, None] - top))) @ keys
+    total = shares.sum(axis=1, keepdims=True) + np.exp(sinks[:, None] - top)
+    output: FloatArray = (shares / total) @ keys
+    return output
 
 
 def _swiglu(gate: FloatArray, up: FloatArray, limit: float) -> FloatArray:

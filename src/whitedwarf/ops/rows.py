@@ -65,8 +65,8 @@ def hadamard(x: FloatArray) -> FloatArray:
 def power_of_two_above(ratio: npt.NDArray[np.float32]) -> npt.NDArray[np.int32]:
     """The exponent e with 2^e >= ratio > 2^(e-1), from the IEEE bits of a positive normal float32."""
     bits = ratio.view(np.uint32)
-    exponent = (bits >> 23).astype(np.int32) - E8M0_BIAS
-    return exponent + ((bits & 0x7FFFFF) != 0)
+    exponent: npt.NDArray[np.int32] = (bits >> 23).astype(np.int32) - E8M0_BIAS + ((bits & 0x7FFFFF) != 0)
+    return exponent
 
 
 def as_bytes(x: npt.NDArray[np.generic]) -> ByteArray:
@@ -115,4 +115,5 @@ def _unpack_key(data: ByteArray, format: RowFormat) -> npt.NDArray[np.float32]:
     codes[:, 0::2], codes[:, 1::2] = data[:, :half] & 15, data[:, :half] >> 4
     values = codes.view(ml_dtypes.float4_e2m1fn).astype(np.float32)
     exponents = data[:, half:].astype(np.int32) - E8M0_BIAS
-    return np.ldexp(values, np.repeat(exponents, KEY_BLOCK, axis=1))
+    decoded: npt.NDArray[np.float32] = np.ldexp(values, np.repeat(exponents, KEY_BLOCK, axis=1))
+    return decoded

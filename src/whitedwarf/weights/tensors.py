@@ -25,5 +25,9 @@ class Tensor:
         """Decode the whole tensor to float32 of `shape`."""
         return decode(self.data, self.type, self.shape)
 
+    def integers(self) -> np.ndarray:
+        """The values of an I32 tensor, in place."""
+        return self.data.view(np.int32).reshape(self.shape)
+
 
 TensorMap = Mapping[str, Tensor]

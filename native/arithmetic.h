@@ -1,0 +1,99 @@
+// Arithmetic written once and compiled by every level with its own flags: same source, same bits (-ffp-contract=off).
+// Internal linkage: see blocks.h.
+#pragma once
+
+#include <cmath>
+#include <limits>
+
+#include "level.h"
+
+namespace whitedwarf {
+
+// The tree of level.h: lanes is a power of two.
+static inline float sum_lanes(float* acc, int lanes) {
+    for (int half = lanes / 2; half > 0; half /= 2)
+        for (int i = 0; i < half; ++i) acc[i] += acc[i + half];
+    return acc[0];
+}
+
+static inline void quantise_block(const float* x, int granule, int8_t* q, float* scales, float* sums, int32_t* q_sums) {
+    uint32_t amax_bits = 0;  // magnitudes compare like their bits, and NaN above inf
+    for (int i = 0; i < kActivationBlock; ++i) {
+        const uint32_t bits = bits_of_float(x[i]) & 0x7fffffff;
+        amax_bits = bits > amax_bits ? bits : amax_bits;
+    }
+    const bool is_finite = amax_bits < 0x7f800000;
+    float d = is_finite ? float_of_bits(amax_bits) / 127.0f : std::numeric_limits<float>::quiet_NaN();
+    if (is_finite && d < std::numeric_limits<float>::min()) d = 0.0f;
+    if (is_finite && d > 0.0f)
+        // Adding and taking away 1.5 * 2^23 rounds half to even.
+        for (int i = 0; i < kActivationBlock; ++i) q[i] = int8_t((x[i] / d + 12582912.0f) - 12582912.0f);
+    else
+        for (int i = 0; i < kActivationBlock; ++i) q[i] = 0;
+    for (int s = 0; s < kActivationBlock / granule; ++s) {
+        int32_t total = 0;
+        for (int i = 0; i < granule; ++i) total += q[s * granule + i];
+        scales[s] = d;
+        q_sums[s] = total;
+        sums[s] = d * float(total);
+    }
+}
+
+static inline void quantise_blocks(const float* x, int64_t cols, int granule, int8_t* q, float* scales, float* sums,
+                                   int32_t* q_sums) {
+    const int per_block = kActivationBlock / granule;
+    for (int64_t b = 0; b < cols / kActivationBlock; ++b)
+        quantise_block(x + b * kActivationBlock, granule, q + b * kActivationBlock, scales + b * per_block,
+                       sums + b * per_block, q_sums + b * per_block);
+}
+
+// exp to about 1 ulp without a library call, so that it vectorises and is the same everywhere. |x| is clamped to 87.
+static inline float exponential(float x) {
+    x = x < -87.0f ? -87.0f : x;
+    x = x > 87.0f ? 87.0f : x;
+    const float n = (x * 1.44269504f + 12582912.0f) - 12582912.0f;
+    const float r = (x - n * 0.693359375f) - n * -2.12194440e-4f;
+    float p = 1.9875691500e-4f;
+    p = p * r + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = (p * r) * r + r + 1.0f;
+    return p * float_of_bits(uint32_t(int32_t(n) + 127) << 23);
+}
+
+static inline void swiglu_row(const float* g, const float* u, int64_t count, float limit, float weight, float* h) {
+    for (int64_t i = 0; i < count; ++i) {
+        const float gate = g[i] > limit ? limit : g[i];  // NaN stays NaN
+        const float low = u[i] < -limit ? -limit : u[i];
+        const float up = low > limit ? limit : low;
+        h[i] = gate / (1.0f + exponential(-gate)) * up * weight;
+    }
+}
+
+// Float weights to float32, for tails and for embed.
+static inline float float_weight(Type type, const uint8_t* row, int64_t k) {
+    if (type == F32) {
+        float v;
+        std::memcpy(&v, row + 4 * k, 4);
+        return v;
+    }
+    return type == F16 ? float_of_half(load_u16(row + 2 * k)) : float_of_bfloat(load_u16(row + 2 * k));
+}
+
+// Buffers carved out of a thread's scratch for one unpacked row.
+static inline Unpacked unpacked_in(uint8_t* scratch, int64_t padded) {
+    auto* scales = reinterpret_cast<float*>(scratch + padded);
+    return {scratch, scales, scales + padded / 16};
+}
+static inline int64_t unpacked_bytes(int64_t padded) { return padded + 2 * sizeof(float) * (padded / 16); }
+
+// Formats with blocks of 32 may end inside a superblock: the rest must not count.
+static inline void clear_padding(const Layout& layout, int64_t cols, Unpacked out) {
+    const int64_t padded = padded_columns(cols);
+    for (int64_t k = cols; k < padded; ++k) out.codes[k] = 0;
+    for (int64_t s = cols / layout.granule; s < padded / layout.granule; ++s) out.scales[s] = out.mins[s] = 0.0f;
+}
+
+}  // namespace whitedwarf

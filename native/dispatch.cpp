@@ -1,0 +1,34 @@
+// Which levels this machine can run.
+#include "kernels.h"
+
+namespace whitedwarf {
+namespace {
+
+#if defined(__x86_64__) || defined(_M_X64)
+// The compiler's run-time library also asks the operating system (xgetbv) whether it saves the wide registers.
+bool has_avx2() {
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2") &&
+           __builtin_cpu_supports("f16c");
+}
+
+bool has_avx512() {
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vnni");
+}
+#endif
+
+}  // namespace
+
+std::vector<const Level*> available_levels() {
+    std::vector<const Level*> levels = {&kScalar};
+#if defined(__x86_64__) || defined(_M_X64)
+    //if (has_avx2()) levels.push_back(&kAvx2);
+    //if (has_avx512()) levels.push_back(&kAvx512);
+#elif defined(__aarch64__) || defined(_M_ARM64)
+    levels.push_back(&kNeon);
+#endif
+    return levels;
+}
+
+}  // namespace whitedwarf

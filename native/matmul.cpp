@@ -1,0 +1,83 @@
+// Matrix products in tiles of 32 weight rows, split over the threads.
+#include <algorithm>
+#include <numeric>
+
+#include "kernels.h"
+
+namespace whitedwarf {
+
+void Kernels::reserve_thread_scratch(int64_t bytes) {
+    for (auto& scratch : scratch_) scratch.reserve(bytes);
+}
+
+IntegerRows Kernels::reserve_integers(Scratch& scratch, int64_t rows, int64_t cols, int granule) {
+    const int64_t padded = padded_columns(cols), granules = rows * (padded / granule);
+    const int64_t values = aligned(rows * padded), each = aligned(granules * int64_t(sizeof(float)));
+    uint8_t* at = scratch.reserve(values + 3 * each);
+    return {reinterpret_cast<int8_t*>(at),
+            reinterpret_cast<float*>(at + values),
+            reinterpret_cast<float*>(at + values + each),
+            reinterpret_cast<int32_t*>(at + values + 2 * each),
+            padded,
+            granule};
+}
+
+void Kernels::quantise(const float* x, int64_t rows, int64_t cols, int granule, IntegerRows out) {
+    const int64_t used = cols / granule, granules = out.granules();
+    pool_.split(rows, [&](int64_t begin, int64_t end, int) {
+        for (int64_t row = begin; row < end; ++row) {
+            int8_t* q = out.q + row * out.padded;
+            const int64_t first = row * granules;
+            level_.quantise(x + row * cols, cols, granule, q, out.scales + first, out.sums + first, out.q_sums + first);
+            std::fill(q + cols, q + out.padded, int8_t(0));
+            std::fill(out.scales + first + used, out.scales + first + granules, 0.0f);
+            std::fill(out.sums + first + used, out.sums + first + granules, 0.0f);
+            std::fill(out.q_sums + first + used, out.q_sums + first + granules, 0);
+        }
+    });
+}
+
+Activations Kernels::prepare(const float* x, int64_t rows, const MatrixView& w, bool quality, Scratch& scratch) {
+    Activations result{{x, w.cols}, {}};
+    if (quality || w.layout->granule == 0) return result;
+    result.integers = reserve_integers(scratch, rows, w.cols, w.layout->granule);
+    quantise(x, rows, w.cols, w.layout->granule, result.integers);
+    return result;
+}
+
+void Kernels::multiply_tile(const MatrixView& w, int64_t expert, int64_t first_row, int num_rows, const Activations& x,
+                            RowList list, Output out, uint8_t* scratch) const {
+    const uint8_t* weights = w.row(expert, first_row);
+    if (x.integers.granule)
+        level_.multiply(*w.layout, weights, w.row_bytes(), num_rows, w.cols, x.integers, list, out, scratch);
+    else
+        level_.multiply_float(*w.layout, weights, w.row_bytes(), num_rows, x.floats, list, out, scratch);
+}
+
+void Kernels::linear(const float* x, int64_t rows, const MatrixView& w, int64_t groups, float* out, bool quality) {
+    const Activations input = prepare(x, rows * groups, w, quality, input_);
+    const int64_t group_rows = w.rows / groups, tiles = (group_rows + kTileRows - 1) / kTileRows;
+    // Row r of x, group g, is row r * groups + g of `input`.
+    auto* lists = reinterpret_cast<int32_t*>(lists_.reserve(rows * groups * int64_t(sizeof(int32_t))));
+    for (int64_t g = 0; g < groups; ++g)
+        for (int64_t r = 0; r < rows; ++r) lists[g * rows + r] = int32_t(r * groups + g);
+    reserve_thread_scratch(level_.scratch_bytes(w.cols));
+    pool_.split(groups * tiles, [&](int64_t begin, int64_t end, int thread) {
+        for (int64_t item = begin; item < end; ++item) {
+            const int64_t group = item / tiles, row = item % tiles * kTileRows;
+            const int num_rows = int(std::min<int64_t>(kTileRows, group_rows - row));
+            multiply_tile(w, 0, group * group_rows + row, num_rows, input, {lists + group * rows, rows},
+                          {out + group * group_rows + row, w.rows}, thread_scratch(thread));
+        }
+    });
+}
+
+void Kernels::decode_rows(const MatrixView& w, const int32_t* ids, int64_t count, float* out) {
+    reserve_thread_scratch(level_.scratch_bytes(w.cols));
+    pool_.split(count, [&](int64_t begin, int64_t end, int thread) {
+        for (int64_t i = begin; i < end; ++i)
+            level_.decode(*w.layout, w.row(0, ids ? ids[i] : i), w.cols, out + i * w.cols, thread_scratch(thread));
+    });
+}
+
+}  // namespace whitedwarf

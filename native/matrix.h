@@ -1,0 +1,20 @@
+// A weight matrix, or a stack of them (one per expert), as it lies in the file. Owns nothing.
+#pragma once
+
+#include "blocks.h"
+
+namespace whitedwarf {
+
+struct MatrixView {
+    const Layout* layout;
+    const uint8_t* data;
+    int64_t experts;  // 1 for a plain matrix
+    int64_t rows;
+    int64_t cols;
+
+    int64_t row_bytes() const { return cols / layout->block * layout->bytes; }
+    const uint8_t* row(int64_t expert, int64_t index) const { return data + (expert * rows + index) * row_bytes(); }
+    int64_t size_bytes() const { return experts * rows * row_bytes(); }
+};
+
+}  // namespace whitedwarf

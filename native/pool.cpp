@@ -1,0 +1,74 @@
+#include "pool.h"
+
+#if defined(__linux__)
+#include <sched.h>
+#endif
+
+namespace whitedwarf {
+namespace {
+
+constexpr int kSpins = 1500;  // some 20 to 50 microseconds
+
+void pause_briefly() {
+#if defined(__x86_64__) || defined(_M_X64)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("isb" ::: "memory");
+#endif
+}
+
+// Waits until `value` differs from `old`: first awake, then asleep.
+template <typename T>
+void wait_for_change(const std::atomic<T>& value, T old) {
+    for (int i = 0; i < kSpins; ++i) {
+        if (value.load(std::memory_order_acquire) != old) return;
+        pause_briefly();
+    }
+    value.wait(old, std::memory_order_acquire);
+}
+
+}  // namespace
+
+int usable_cores() {
+#if defined(__linux__)
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof(set), &set) == 0) return CPU_COUNT(&set);
+#endif
+    const unsigned cores = std::thread::hardware_concurrency();
+    return cores ? int(cores) : 1;
+}
+
+Pool::Pool(int threads) : threads_(threads) {
+    workers_.reserve(threads - 1);
+    for (int thread = 1; thread < threads; ++thread) workers_.emplace_back([this, thread] { work(thread); });
+}
+
+Pool::~Pool() {
+    stopping_.store(true, std::memory_order_relaxed);
+    generation_.fetch_add(1, std::memory_order_release);
+    generation_.notify_all();
+    for (auto& worker : workers_) worker.join();
+}
+
+void Pool::run(Job job) {
+    if (threads_ > 1) {
+        job_ = job;
+        pending_.store(threads_ - 1, std::memory_order_relaxed);
+        generation_.fetch_add(1, std::memory_order_release);
+        generation_.notify_all();
+    }
+    job.call(job.context, 0);
+    for (int left; (left = pending_.load(std::memory_order_acquire)) != 0;) wait_for_change(pending_, left);
+}
+
+void Pool::work(int thread) {
+    for (uint32_t seen = 0;;) {
+        wait_for_change(generation_, seen);
+        ++seen;  // run() waits for every worker, so a generation cannot be missed
+        if (stopping_.load(std::memory_order_relaxed)) return;
+        job_.call(job_.context, thread);
+        if (pending_.fetch_sub(1, std::memory_order_acq_rel) == 1) pending_.notify_all();
+    }
+}
+
+}  // namespace whitedwarf

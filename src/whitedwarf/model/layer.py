@@ -1,0 +1,44 @@
+"""One block: attention, then experts, each inside a hyper-connection over the four streams (fact sheet 2.2)."""
+
+from dataclasses import dataclass
+
+from whitedwarf.model.attention import Attention
+from whitedwarf.model.batch import Batch
+from whitedwarf.model.config import LayerPlan, ModelConfig
+from whitedwarf.model.experts import Experts
+from whitedwarf.model.parameters import Parameters
+from whitedwarf.model.rope import Rope
+from whitedwarf.ops.base import FloatArray, HyperWeights, Ops
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One block of the network; `index` is also its place in every sequence's state."""
+
+    ops: Ops
+    config: ModelConfig
+    index: int
+    attention_hyper: HyperWeights
+    attention: Attention
+    experts_hyper: HyperWeights
+    experts: Experts
+
+    @classmethod
+    def load(cls, params: Parameters, config: ModelConfig, plan: LayerPlan, rope: Rope) -> "Layer":
+        return cls(
+            ops=params.ops,
+            config=config,
+            index=plan.index,
+            attention_hyper=params.hyper("attn"),
+            attention=Attention.load(params, config, plan.ratio, rope),
+            experts_hyper=params.hyper("ffn"),
+            experts=Experts.load(params, config, plan),
+        )
+
+    def forward(self, streams: FloatArray, batch: Batch) -> FloatArray:
+        """(n, S, D) -> (n, S, D)."""
+        batch.watch("streams", self.index, streams)
+        x, mix = self.ops.hyper_in(streams, self.attention_hyper, self.config.hyper)
+        streams = self.ops.hyper_out(streams, self.attention.forward(x, batch, self.index), mix)
+        x, mix = self.ops.hyper_in(streams, self.experts_hyper, self.config.hyper)
+        return self.ops.hyper_out(streams, self.experts.forward(x, batch, self.index), mix)

@@ -1,0 +1,103 @@
+"""DeepSeek V4, written once: embed -> layers -> head, over the rows of any spans at once (fact sheet 2).
+
+Knows arrays and operations only: no text, no files beyond the tensors it is given, no backend by name.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from whitedwarf.model.base import Logits, Span
+from whitedwarf.model.batch import Batch, Observer, check_ids
+from whitedwarf.model.config import ModelConfig
+from whitedwarf.model.layer import Layer
+from whitedwarf.model.parameters import Parameters
+from whitedwarf.model.rope import Rope
+from whitedwarf.model.state import SequenceState
+from whitedwarf.ops.base import FloatArray, HyperHeadWeights, Ops, Weight
+from whitedwarf.weights.tensors import TensorMap
+
+
+@dataclass(frozen=True, slots=True)
+class Transformer:
+    """A loaded model. Immutable: everything that changes lives in the sequences' states."""
+
+    ops: Ops
+    config: ModelConfig
+    plain_rope: Rope
+    compressed_rope: Rope
+    embedding: Weight  # (V, D)
+    layers: tuple[Layer, ...]
+    head_hyper: HyperHeadWeights
+    head: Weight  # (V, D)
+
+    @classmethod
+    def load(cls, tensors: TensorMap, config: ModelConfig, ops: Ops) -> "Transformer":
+        params, hp = Parameters(tensors, ops), config.hp
+        plain, compressed = Rope.plain(hp), Rope.compressed(hp)
+        layers = tuple(
+            Layer.load(params.below(f"blk.{plan.index}."), config, plan, compressed if plan.ratio else plain)
+            for plan in config.layers
+        )
+        return cls(
+            ops=ops,
+            config=config,
+            plain_rope=plain,
+            compressed_rope=compressed,
+            embedding=params.matrix("token_embd"),
+            layers=layers,
+            head_hyper=params.hyper_head("output_hc", "output_norm"),
+            head=params.matrix("output"),
+        )
+
+    def new_state(self) -> SequenceState:
+        return SequenceState(self.config, self.config.hp.compress_ratios)
+
+    def forward(self, spans: Sequence[Span], observe: Observer | None = None) -> list[Logits]:
+        """Run all spans in one pass; see model/base.py."""
+        batch = self._batch(spans, observe)
+        streams = self.streams(batch)
+        logits = self._logits(streams, spans, batch)
+        for part in batch.parts:
+            part.state.advance(part.num_tokens)
+        return logits
+
+    def streams(self, batch: Batch) -> FloatArray:
+        """The four streams of every row after the last layer (n, S, D)."""
+        embedded = self.ops.embed(self.embedding, batch.ids)
+        streams = np.repeat(embedded[:, None, :], self.config.hp.hc_streams, axis=1)
+        for layer in self.layers:
+            streams = layer.forward(streams, batch)
+        batch.watch("streams", len(self.layers), streams)
+        return streams
+
+    def _batch(self, spans: Sequence[Span], observe: Observer | None) -> Batch:
+        if not spans or any(len(span.ids) == 0 for span in spans):
+            raise ValueError("a forward pass needs at least one span, and every span at least one token")
+        if len({id(span.state) for span in spans}) != len(spans):
+            raise ValueError("two spans of one pass share a state: join them into one span")
+        batch = Batch.of(spans, self.plain_rope, self.compressed_rope, observe)
+        check_ids(batch.ids, self.config.vocab_size)
+        return batch
+
+    def _logits(self, streams: FloatArray, spans: Sequence[Span], batch: Batch) -> list[Logits]:
+        """Head over the wanted rows only, all spans in one product (2.8)."""
+        wanted = [_wanted_rows(span, part.rows) for span, part in zip(spans, batch.parts, strict=True)]
+        rows = np.concatenate(wanted)
+        if len(rows) == 0:
+            return [np.empty((0, self.config.vocab_size), np.float32) for _ in spans]
+        mixed = self.ops.hyper_head(np.ascontiguousarray(streams[rows]), self.head_hyper, self.config.hyper)
+        batch.watch("head_input", len(self.layers), mixed)
+        logits = self.ops.linear(mixed, self.head).astype(np.float32, copy=False)
+        return np.split(logits, np.cumsum([len(w) for w in wanted])[:-1])
+
+
+def _wanted_rows(span: Span, rows: slice) -> np.ndarray:
+    match span.logits:
+        case "all":
+            return np.arange(rows.start, rows.stop)
+        case "last":
+            return np.array([rows.stop - 1])
+        case _:
+            return np.empty(0, np.int64)
