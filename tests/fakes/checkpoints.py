@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from whitedwarf.gguf.census import expected_tensors, mtp_tensors
+from whitedwarf.gguf.census import ExpectedTensor, expected_tensors, mtp_tensors
 from whitedwarf.gguf.codecs import encode
 from whitedwarf.gguf.hparams import from_release_config
 from whitedwarf.gguf.names import EXPERT_PLACE, canonical_to_release
+from whitedwarf.gguf.safetensors_source import SourceTensor
 from whitedwarf.gguf.types import GgmlType
 
 TINY = Path(__file__).parent.parent / "golden" / "oracle" / "tinyA"
@@ -134,3 +135,42 @@ def _random(rng: np.random.Generator, kind: str, shape: tuple[int, ...], num_exp
 def copy_tiny(form: str, folder: Path) -> Path:
     """The oracle's files themselves, to be damaged."""
     return Path(shutil.copytree(TINY / form, folder))
+
+
+@dataclass(frozen=True)
+class ListedSource:
+    """The names, types and shapes of a checkpoint without its bytes: enough to plan with."""
+
+    tensors: dict[str, SourceTensor]
+    folder: Path = Path("listed")
+
+
+def listed_release(config: dict[str, Any]) -> ListedSource:
+    """What DeepSeek ships for `config` (model.md 6): FP4 experts, FP8 projections, MTP block included."""
+    hp = from_release_config(config)
+    listed: dict[str, SourceTensor] = {}
+    for name, want in (expected_tensors(hp) | mtp_tensors(hp)).items():
+        if want.required:
+            release = canonical_to_release(name) or ""
+            for expert in range(hp.num_experts) if EXPERT_PLACE in release else (0,):
+                _list(listed, release.replace(EXPERT_PLACE, str(expert)), want)
+    return ListedSource(listed)
+
+
+def _list(listed: dict[str, SourceTensor], release: str, want: ExpectedTensor) -> None:
+    def add(name: str, dtype: str, *shape: int) -> None:
+        listed[name] = SourceTensor(name, dtype, shape, Path("listed.safetensors"), 0, 0)
+
+    scale = release.removesuffix(".weight") + ".scale"
+    rows, columns = want.shape[-2:] if len(want.shape) > 1 else (1, want.shape[0])
+    if ".experts." in release:
+        add(release, "I8", rows, columns // 2)
+        add(scale, "F8_E8M0", rows, columns // 32)
+    elif any(part in release for part in (".wq_", "attn.wkv", ".wo_", "shared_experts", "e_proj", "h_proj")):
+        add(release, "F8_E4M3", rows, columns)
+        add(scale, "F8_E8M0", -(-rows // 128), -(-columns // 128))
+    elif want.kind == "indices":
+        add(release, "I64", *want.shape)
+    else:
+        is_exact = want.kind == "vector" or "hc_" in release or release.endswith("ape")
+        add(release, "F32" if is_exact else "BF16", *want.shape)
