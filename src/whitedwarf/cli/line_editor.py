@@ -17,9 +17,14 @@ PROMPT = "wd> "
 
 def read_lines() -> Iterator[str]:
     """Every line (or several, pasted or joined with Alt+Enter) until the end of input."""
-    if sys.stdin.isatty() and sys.stdout.isatty():
+    if is_interactive():
         return _edited_lines()
-    return (line.rstrip("\r\n") for line in sys.stdin)
+    return (line.decode("utf-8", "replace").rstrip("\r\n") for line in sys.stdin.buffer)
+
+
+def is_interactive() -> bool:
+    """Whether a person sits at both ends."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def _edited_lines() -> Iterator[str]:

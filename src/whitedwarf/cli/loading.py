@@ -4,14 +4,14 @@ Promises: everything that can be refused is refused here, before any token runs;
 was chosen, what does not fit) goes to stderr as one line each.
 """
 
-import os
 import sys
 from dataclasses import dataclass, replace
 
+from whitedwarf.cli.machine import available_threads
 from whitedwarf.cli.memory import memory_need
 from whitedwarf.config import DEFAULT_CONTEXT, FileSettings, ModelSettings
 from whitedwarf.engine.engine import DEFAULT_CHUNK_TOKENS, Engine
-from whitedwarf.engine.memory import judge, probe_memory
+from whitedwarf.engine.memory import judge, probe_memory, size_text
 from whitedwarf.errors import UsageError
 from whitedwarf.gguf.reader import GgufFile, open_gguf
 from whitedwarf.model.loading import load_model
@@ -28,6 +28,7 @@ class LoadedModel:
     transformer: Transformer
     gguf: GgufFile
     settings: ModelSettings
+    native_context: int  # the most this model can have
 
     @property
     def context_length(self) -> int:
@@ -41,10 +42,19 @@ class LoadedModel:
         """A new engine for one user; close it."""
         return Engine(self.transformer, max_chunk_tokens=self.chunk_tokens, max_parallel=1)
 
+    def describe(self) -> str:
+        """What runs where, in one line."""
+        config, ops = self.transformer.config, self.transformer.ops
+        need = memory_need(config, 0, self.chunk_tokens)
+        return (
+            f"context {self.context_length} tokens ({size_text(need.context_bytes)}, {config.kv_cache}), "
+            f"backend {getattr(ops, 'name', type(ops).__name__)}, prefill chunk {self.chunk_tokens}"
+        )
+
     def with_context(self, context_length: int) -> "LoadedModel":
         """The same weights with another context length; UsageError beyond what the model has."""
         settings = replace(self.settings, context=context_length)
-        return replace(self, transformer=_limited(self.transformer, _native_context(self.gguf), settings))
+        return replace(self, transformer=_limited(self.transformer, self.native_context, settings), settings=settings)
 
 
 def open_file(settings: FileSettings) -> GgufFile:
@@ -65,29 +75,17 @@ def open_model(settings: ModelSettings) -> LoadedModel:
     gguf = open_file(settings)
     ops = make_ops(settings.backend, settings.threads or available_threads(), settings.quality)
     full = load_model(gguf, ops, settings.kv_cache).transformer
-    loaded = LoadedModel(_limited(full, full.config.context_length, settings), gguf, settings)
+    native_context = full.config.context_length
+    loaded = LoadedModel(_limited(full, native_context, settings), gguf, settings, native_context)
     need = memory_need(loaded.transformer.config, sum(gguf.shard_bytes), loaded.chunk_tokens)
     for warning in judge(need, probe_memory(), force=settings.force):
         note(warning)
     return loaded
 
 
-def available_threads() -> int:
-    """One for each core this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def note(text: str) -> None:
     """One line for the user that is not output."""
     print(f"whitedwarf: {text}", file=sys.stderr)
-
-
-def _native_context(gguf: GgufFile) -> int:
-    from whitedwarf.gguf.hparams import from_metadata
-
-    return from_metadata(gguf.metadata, gguf.tensors).context_length
 
 
 def _limited(transformer: Transformer, native_context: int, settings: ModelSettings) -> Transformer:

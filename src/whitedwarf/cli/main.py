@@ -4,6 +4,7 @@ Promises: 0 done, 1 the work failed, 2 the arguments are wrong, 130 interrupted;
 have caused. Imports nothing heavy before a command is known.
 """
 
+import io
 import os
 import sys
 
@@ -17,6 +18,7 @@ FAILED, WRONG_ARGUMENTS, INTERRUPTED = 1, 2, 130
 def main(arguments: list[str] | None = None) -> int:
     """Run one command line; returns the exit code."""
     words = sys.argv[1:] if arguments is None else arguments
+    _tolerate_foreign_encodings()
     try:
         code = _dispatch(words)
         sys.stdout.flush()
@@ -70,6 +72,12 @@ def _print_version() -> int:
 def _complain(error: WhitedwarfError, code: int) -> int:
     print(f"whitedwarf: {error}", file=sys.stderr)
     return code
+
+
+def _tolerate_foreign_encodings() -> None:
+    # A terminal that cannot show a character shows "?" instead of ending the program.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
 
 
 def _silence_stdout() -> None:

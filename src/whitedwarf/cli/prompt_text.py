@@ -38,5 +38,6 @@ def _decoded(data: bytes, where: str) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise FileFormatError(
-            f"{where}: expected UTF-8 text, found byte 0x{data[error.start]:02x} at offset {error.start}; convert it first"
+            f"{where}: expected UTF-8 text, found byte 0x{data[error.start]:02x} at offset {error.start}; "
+            "convert it first"
         ) from error

@@ -6,7 +6,7 @@ Promises: a failed or interrupted turn never ends the chat and never leaves half
 import sys
 
 from whitedwarf.cli.answer import generate_options, show_answer
-from whitedwarf.cli.line_editor import read_lines
+from whitedwarf.cli.line_editor import is_interactive, read_lines
 from whitedwarf.cli.loading import LoadedModel
 from whitedwarf.cli.progress import speeds_text
 from whitedwarf.cli.prompt_text import read_text
@@ -44,7 +44,8 @@ class Repl:
 
     def run(self) -> None:
         """Until /quit, /exit or the end of input."""
-        print(HELP)
+        if is_interactive():
+            print(HELP)
         if self._asked_thinking is not self._transcript.thinking:
             self._print_mode()
         try:

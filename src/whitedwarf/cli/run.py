@@ -26,10 +26,11 @@ def command(
     """
     thinking = chat.thinking
     text = prompt_text(chat)
-    from whitedwarf.cli.loading import open_model, open_tokenizer  # only now: wrong arguments are told at once
+    from whitedwarf.cli.loading import note, open_model, open_tokenizer  # only now: wrong arguments are told at once
 
     loaded = open_model(model)
     tokenizer = open_tokenizer(loaded.gguf)
+    note(loaded.describe())
     if text is None:
         from whitedwarf.cli.repl import Repl
 

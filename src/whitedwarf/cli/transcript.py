@@ -13,7 +13,7 @@ from whitedwarf.prompt.tokenizer import Tokenizer
 
 @dataclass(slots=True)
 class Transcript:
-    """The turns so far, all closed; a turn is asked with `prompt` and kept with `add`, or forgotten by doing neither."""
+    """The turns so far, all closed; a turn is asked with `prompt` and kept with `add`."""
 
     tokenizer: Tokenizer
     system: str
