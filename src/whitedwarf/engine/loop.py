@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from whitedwarf.engine.job import Job
-from whitedwarf.engine.request import EngineBusyError, FinishReason
+from whitedwarf.engine.request import FinishReason
 from whitedwarf.engine.scheduler import Limits, admissions, next_batch
-from whitedwarf.errors import BackendError, EngineClosedError, WhitedwarfError
+from whitedwarf.errors import BackendError, EngineBusyError, EngineClosedError, WhitedwarfError
 from whitedwarf.model.base import Logits, Model, Span
 
 log = logging.getLogger(__name__)
