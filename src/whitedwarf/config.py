@@ -42,13 +42,13 @@ class ModelSettings(FileSettings):
     """CPU threads. Default: one for each core that this process may use."""
     backend: Literal["auto", "cpu", "reference"] = "auto"
     """Where the arithmetic runs; `whitedwarf doctor` says what is available."""
-    quality: Annotated[bool, Parameter(negative=())] = False
+    quality: bool = False
     """Float activations everywhere: slower, for parity and debugging."""
     kv_cache: Literal["packed", "f16", "f32"] = "packed"
     """How KV rows are kept. packed: the official FP8/FP4 rounding, about seven times smaller than f32."""
     prefill_chunk: Annotated[int | None, Parameter(validator=POSITIVE)] = None
     """Prompt tokens per forward pass. Default: 2048."""
-    force: Annotated[bool, Parameter(negative=())] = False
+    force: bool = False
     """Go on although memory looks too small."""
 
 
@@ -70,11 +70,11 @@ class ChatSettings(SourceSettings):
 
     system: Annotated[str, Parameter(name=("--system", "-sys"), allow_leading_hyphen=True)] = DEFAULT_SYSTEM
     """System text; "" for none."""
-    think: Annotated[bool, Parameter(negative=())] = False
+    think: bool = False
     """Think before answering (the default)."""
-    think_max: Annotated[bool, Parameter(negative=())] = False
+    think_max: bool = False
     """Think as hard as possible; needs --ctx of at least 393216."""
-    nothink: Annotated[bool, Parameter(negative=())] = False
+    nothink: bool = False
     """Answer at once."""
 
     @property

@@ -45,7 +45,7 @@ class Report:
 def command(
     *,
     file: FileSettings = DEFAULT_FILE,
-    as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
+    as_json: Annotated[bool, Parameter(name="--json")] = False,
 ) -> int:
     """Look at this machine. Exit code 1 when no model could run here.
 

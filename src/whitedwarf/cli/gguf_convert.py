@@ -20,7 +20,7 @@ def command(
     outtype: Literal["native", "f16", "f32"] = "native",
     split: Annotated[int, Parameter(validator=POSITIVE)] = 1,
     name: str | None = None,
-    as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
+    as_json: Annotated[bool, Parameter(name="--json")] = False,
 ) -> None:
     """Convert a DeepSeek V4 checkpoint to GGUF, tensor by tensor.
 

@@ -9,7 +9,7 @@ from whitedwarf.gguf.inspect import render, summary
 from whitedwarf.gguf.reader import open_gguf
 
 
-def command(file: str, /, *, as_json: Annotated[bool, Parameter(name="--json", negative=())] = False) -> None:
+def command(file: str, /, *, as_json: Annotated[bool, Parameter(name="--json")] = False) -> None:
     """Show a model file's name, architecture, sizes and tensor types.
 
     Parameters

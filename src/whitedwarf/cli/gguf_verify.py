@@ -15,7 +15,7 @@ from whitedwarf.prompt.tokenizer import Tokenizer
 from whitedwarf.weights.store import load_tensors
 
 
-def command(file: str, /, *, as_json: Annotated[bool, Parameter(name="--json", negative=())] = False) -> int:
+def command(file: str, /, *, as_json: Annotated[bool, Parameter(name="--json")] = False) -> int:
     """Check a model file: that it is a complete DeepSeek V4, and that all of its numbers are numbers.
 
     Exit code 1 if anything is wrong.

@@ -44,11 +44,11 @@ class LoadedModel:
 
     def describe(self) -> str:
         """What runs where, in one line."""
-        config, ops = self.transformer.config, self.transformer.ops
+        config = self.transformer.config
         need = memory_need(config, 0, self.chunk_tokens)
         return (
             f"context {self.context_length} tokens ({size_text(need.context_bytes)}, {config.kv_cache}), "
-            f"backend {getattr(ops, 'name', type(ops).__name__)}, prefill chunk {self.chunk_tokens}"
+            f"backend {self.transformer.ops.name}, prefill chunk {self.chunk_tokens}"
         )
 
     def with_context(self, context_length: int) -> "LoadedModel":

@@ -20,7 +20,7 @@ def command(
     ids_file: Path,
     out: Path,
     chunk: Annotated[int | None, Parameter(validator=POSITIVE)] = None,
-    last: Annotated[bool, Parameter(negative=())] = False,
+    last: bool = False,
     model: ModelSettings = DEFAULT_MODEL,
 ) -> None:
     """Write the logits after each of given token ids.

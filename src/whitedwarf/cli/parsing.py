@@ -5,16 +5,24 @@ Promises: what cyclopts refuses becomes a UsageError; cyclopts prints nothing it
 
 from importlib import import_module
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, Parameter
 
 from whitedwarf.cli.commands import Command
+from whitedwarf.cli.help import TwoColumns
 from whitedwarf.errors import UsageError
 
 
 def run_command(command: Command, words: list[str]) -> int:
     """Parse and run; the function's exit code, 0 when it returns none."""
     name = f"whitedwarf {command.name}"
-    app = App(name=name, version_flags=(), result_action="return_value", help_formatter="plain")
+    app = App(
+        name=name,
+        version_flags=(),
+        result_action="return_value",
+        help_formatter=TwoColumns(),
+        default_parameter=Parameter(negative=()),  # a flag is off unless given: no --no-quality
+    )
+    app["--help"].group = "Help"
     app.default(import_module(command.module).command)
     try:
         code = app(words, exit_on_error=False, print_error=False)

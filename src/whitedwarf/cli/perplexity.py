@@ -44,7 +44,7 @@ def command(
     /,
     *,
     max_tokens: Annotated[int | None, Parameter(name=("--tokens", "-n"), validator=POSITIVE)] = None,
-    as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
+    as_json: Annotated[bool, Parameter(name="--json")] = False,
     model: ModelSettings = DEFAULT_MODEL,
 ) -> None:
     """Score a text: its first 32 tokens are given, each later one is predicted from all before it.

@@ -17,8 +17,8 @@ def command(
     *,
     source: SourceSettings = DEFAULT_SOURCE,
     file: FileSettings = DEFAULT_FILE,
-    plain: Annotated[bool, Parameter(negative=())] = False,
-    as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
+    plain: bool = False,
+    as_json: Annotated[bool, Parameter(name="--json")] = False,
 ) -> None:
     """Show the tokens of a text: a line with all ids, then each id and its vocabulary string.
 
