@@ -59,7 +59,7 @@ class SourceSettings:
 
     prompt: Annotated[str | None, Parameter(name=("--prompt", "-p"), allow_leading_hyphen=True)] = None
     """The prompt's text."""
-    prompt_file: str | None = None
+    prompt_file: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None
     """A file with the prompt's text; - reads standard input."""
 
 

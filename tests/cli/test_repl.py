@@ -1,5 +1,4 @@
 import json
-import re
 import stat
 import sys
 from collections.abc import Callable, Iterator
@@ -10,36 +9,30 @@ import pexpect
 import pytest
 
 Run = Callable[..., CompletedProcess[str]]
-Child = "pexpect.spawn[str]"
-ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\x1b[=>]|\x1b\][^\x07]*\x07")
 
 
 @pytest.fixture
-def chat(environment: dict[str, str], home: Path) -> Iterator[Callable[..., Child]]:
+def chat(environment: dict[str, str], home: Path) -> Iterator[Callable[..., "pexpect.spawn[str]"]]:
     children: list[pexpect.spawn[str]] = []
 
     def start(*arguments: str) -> "pexpect.spawn[str]":
         words = ["-m", "whitedwarf", "run", *arguments]
         child = pexpect.spawn(
-            sys.executable, words, env={**environment, "HOME": str(home)}, encoding="utf-8", timeout=60
+            sys.executable,
+            words,
+            env={**environment, "HOME": str(home), "PROMPT_TOOLKIT_NO_CPR": "1"},
+            encoding="utf-8",
+            timeout=30,
         )
         child.setwinsize(40, 160)
         children.append(child)
         child.expect("leave")
-        child.expect("wd> ")
+        child.expect("wd>")
         return child
 
     yield start
     for child in children:
         child.close(force=True)
-
-
-def say(child: "pexpect.spawn[str]", line: str) -> str:
-    """Type a line; what came until the next prompt, without escapes."""
-    child.send(f"{line}\r")
-    child.expect("wd> .*?\r\n")  # the prompt drawn once more with the line
-    child.expect("wd> ")
-    return ESCAPES.sub("", child.before)
 
 
 def leave(child: "pexpect.spawn[str]") -> None:
@@ -53,11 +46,11 @@ def test_a_chat_on_a_terminal(chat: Callable[..., "pexpect.spawn[str]"], home: P
     child.send("What is the capital of France?\r")
     child.expect("The capital of France is Paris.")
     child.expect(r"generation: [0-9.]+ t/s \(16 and 7 tokens\)")
-    child.expect("wd> ")
+    child.expect("wd>")
     child.send("What is the capital of Italy?\r")
     child.expect("Rome.")
     child.expect(r"prefill: [0-9.]+ t/s.*\(1[0-9] and")  # only the new turn is read, not the chat
-    child.expect("wd> ")
+    child.expect("wd>")
     child.send("/nonsense\r")
     child.expect("unknown command /nonsense; /help lists them")
     child.send("/think-max\r")
@@ -90,10 +83,10 @@ def test_ctrl_c_at_the_prompt_clears_the_line_and_ctrl_d_leaves(chat: Callable[.
     child = chat("--nothink", "--temp", "0")
     child.send("What is the capital")
     child.sendintr()
-    child.expect("wd> ")
+    child.expect("wd>")
     child.send("hello\r")
     child.expect("How can I help you today")
-    child.expect("wd> ")
+    child.expect("wd>")
     child.sendeof()
     leave(child)
 
@@ -105,7 +98,7 @@ def test_ctrl_c_while_answering_returns_to_the_prompt(chat: Callable[..., "pexpe
     child.expect("[a-z]")
     child.sendintr()
     child.expect("generation: ")
-    child.expect("wd> ")
+    child.expect("wd>")
     child.send("/exit\r")
     leave(child)
 
@@ -114,7 +107,7 @@ def test_alt_enter_makes_a_message_of_several_lines(chat: Callable[..., "pexpect
     child = chat("--nothink", "--temp", "0", "-n", "1")
     child.send("one\x1b\rtwo\r")
     child.expect("generation: ")
-    child.expect("wd> ")
+    child.expect("wd>")
     child.sendeof()
     leave(child)
     assert json.loads((home / ".whitedwarf_history").read_text()) == "one\ntwo"
