@@ -10,9 +10,6 @@ from typing import Annotated, Literal
 from cyclopts import Group, Parameter
 from cyclopts.validators import Number
 
-from whitedwarf.conversation.thinking import Thinking
-from whitedwarf.errors import UsageError
-
 DEFAULT_CONTEXT = 32_768
 DEFAULT_SYSTEM = "You are a helpful assistant"
 
@@ -76,22 +73,6 @@ class ChatSettings(SourceSettings):
     """Think as hard as possible; needs --ctx of at least 393216."""
     nothink: bool = False
     """Answer at once."""
-
-    @property
-    def thinking(self) -> Thinking:
-        """The mode asked for; UsageError when several are."""
-        asked = [
-            (flag, mode)
-            for flag, is_given, mode in (
-                ("--think", self.think, Thinking.HIGH),
-                ("--think-max", self.think_max, Thinking.MAX),
-                ("--nothink", self.nothink, Thinking.NONE),
-            )
-            if is_given
-        ]
-        if len(asked) > 1:
-            raise UsageError(f"{' and '.join(flag for flag, _ in asked)} exclude each other: give one")
-        return asked[0][1] if asked else Thinking.HIGH
 
 
 @Parameter(name="*", group=_SAMPLING)

@@ -1,4 +1,8 @@
+import os
+import signal
+import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -133,3 +137,32 @@ def test_on_a_terminal_thoughts_are_grey_and_progress_is_one_line(environment: d
     assert child.before.count("\x1b[90m") >= 2
     assert "\r\x1b[Kreading 94/94 tokens (100.0%)\r\x1b[K" in child.before
     assert "17 + 25 = 42" in child.before.replace("\x1b[0m", "").splitlines()
+
+
+def test_a_second_ctrl_c_does_not_wait_for_the_engine(environment: dict[str, str]) -> None:
+    script = Path(__file__).with_name("slow_answer.py")
+    folders = os.pathsep.join([str(Path(__file__).parents[1]), environment["PYTHONPATH"]])
+    child = pexpect.spawn(sys.executable, [str(script)], env={**environment, "PYTHONPATH": folders}, timeout=30)
+    child.expect("running")
+    child.sendintr()
+    time.sleep(0.3)
+    child.sendintr()
+    start_s = time.monotonic()
+    child.expect(pexpect.EOF)
+    child.close()
+    assert time.monotonic() - start_s < 10
+    assert child.signalstatus == signal.SIGINT
+
+
+def test_a_reader_that_leaves_early_ends_the_answer_quietly(environment: dict[str, str], babbler: Path) -> None:
+    words = [sys.executable, "-m", "whitedwarf", "run", "-m", str(babbler), "--nothink", "--seed", "1", "-p", "go"]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.read(1)
+    process.stdout.close()
+    errors = process.stderr.read().decode()
+    process.stderr.close()
+    assert process.wait() == 1
+    assert "Traceback" not in errors
+    assert "BrokenPipe" not in errors

@@ -54,7 +54,7 @@ def show_answer(
         try:
             _follow(generation, splitter, screen, progress, ids)
         except KeyboardInterrupt:
-            generation.cancel()
+            generation.cancel()  # takes effect after the forward pass in hand
         finally:
             progress.clear()
             for piece in splitter.finish():

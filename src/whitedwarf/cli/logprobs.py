@@ -13,6 +13,7 @@ from cyclopts.validators import Number
 from whitedwarf.cli.loading import LoadedModel, open_model, open_tokenizer
 from whitedwarf.cli.oneshot import prompt_ids
 from whitedwarf.cli.prompt_text import required_prompt
+from whitedwarf.cli.thinking_flags import asked_thinking
 from whitedwarf.config import DEFAULT_CHAT, DEFAULT_MODEL, POSITIVE, ChatSettings, ModelSettings
 from whitedwarf.engine.request import GREEDY, MAX_TOP_LOGPROBS, GenerateOptions, Token
 from whitedwarf.errors import UsageError
@@ -42,7 +43,7 @@ def command(
         File for the JSON. Default: stdout.
     """
     text = required_prompt(chat)
-    thinking = chat.thinking
+    thinking = asked_thinking(chat)
     loaded = open_model(model)
     tokenizer = open_tokenizer(loaded.gguf)
     prompt = prompt_ids(tokenizer, text, chat.system, thinking.within(loaded.context_length))

@@ -1,5 +1,6 @@
 """One prompt, one answer, and the speeds as the last line on stderr."""
 
+import signal
 import sys
 
 from whitedwarf.cli.answer import Answer, generate_options, show_answer
@@ -27,9 +28,19 @@ def answer_once(
         note(f"--think-max needs --ctx {MAX_THINKING_CONTEXT} or more, this is {loaded.context_length}: using --think")
     prompt = prompt_ids(tokenizer, text, system, allowed)
     with loaded.engine() as engine:
-        answer = show_answer(engine, tokenizer, prompt, generate_options(sampling, tokenizer))
+        try:
+            answer = show_answer(engine, tokenizer, prompt, generate_options(sampling, tokenizer))
+        except KeyboardInterrupt:  # the second one: nobody waits for the forward pass in hand
+            _die_of_interrupt()
+            raise
     print(speeds_text(answer.finished), file=sys.stderr)
     return answer
+
+
+def _die_of_interrupt() -> None:
+    """End as the signal would have it, without the interpreter's farewell, which would wait for the engine."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.raise_signal(signal.SIGINT)
 
 
 def prompt_ids(tokenizer: Tokenizer, text: str, system: str, thinking: Thinking) -> list[int]:

@@ -7,7 +7,7 @@ import sys
 
 from whitedwarf.cli.answer import generate_options, show_answer
 from whitedwarf.cli.line_editor import is_interactive, read_lines
-from whitedwarf.cli.loading import LoadedModel
+from whitedwarf.cli.loading import LoadedModel, note
 from whitedwarf.cli.progress import speeds_text
 from whitedwarf.cli.prompt_text import read_text
 from whitedwarf.cli.transcript import Transcript
@@ -47,7 +47,7 @@ class Repl:
         if is_interactive():
             print(HELP)
         if self._asked_thinking is not self._transcript.thinking:
-            self._print_mode()
+            note(self._mode_text())
         try:
             for line in read_lines():
                 if line.strip() in _LEAVE:
@@ -72,7 +72,9 @@ class Repl:
         except EngineClosedError:
             raise  # nothing more can come of this chat
         except WhitedwarfError as error:
-            print(f"whitedwarf: {error}", file=sys.stderr)
+            note(str(error))
+        except KeyboardInterrupt:
+            print()  # while nothing was being generated: only back to the prompt
 
     def _command(self, line: str) -> None:
         word, _, argument = line.partition(" ")
@@ -82,7 +84,7 @@ class Repl:
             case "/think" | "/think-max" | "/nothink":
                 self._asked_thinking = _MODES[word]
                 self._transcript.thinking = self._asked_thinking.within(self._loaded.context_length)
-                self._print_mode()
+                print(self._mode_text())
             case "/ctx":
                 self._set_context(argument.strip())
             case "/read":
@@ -107,12 +109,12 @@ class Repl:
         self._start()
         print(f"context: {loaded.context_length} tokens; the chat starts afresh")
 
-    def _print_mode(self) -> None:
+    def _mode_text(self) -> str:
         mode = self._transcript.thinking
         reason = ""
         if self._asked_thinking is not mode:
             reason = f" (max needs a context of {MAX_THINKING_CONTEXT}, this is {self._loaded.context_length})"
-        print(f"thinking: {mode}{reason}")
+        return f"thinking: {mode}{reason}"
 
 
 def _required(word: str, argument: str) -> str:

@@ -1,6 +1,7 @@
 """`whitedwarf run`: one answer, or a chat when no prompt is given (spec/product.md A.2, A.3)."""
 
 from whitedwarf.cli.prompt_text import prompt_text
+from whitedwarf.cli.thinking_flags import asked_thinking
 from whitedwarf.config import (
     DEFAULT_CHAT,
     DEFAULT_MODEL,
@@ -24,7 +25,7 @@ def command(
     A prompt that starts with the begin-of-sentence marker is taken as an already rendered chat. The answer goes to
     stdout, progress and speeds to stderr. Ctrl+C stops the answer.
     """
-    thinking = chat.thinking
+    thinking = asked_thinking(chat)
     text = prompt_text(chat)
     from whitedwarf.cli.loading import note, open_model, open_tokenizer  # only now: wrong arguments are told at once
 
