@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cmath>
-#include <limits>
 
 #include "level.h"
 
@@ -23,8 +22,8 @@ static inline void quantise_block(const float* x, int granule, int8_t* q, float*
         amax_bits = bits > amax_bits ? bits : amax_bits;
     }
     const bool is_finite = amax_bits < 0x7f800000;
-    float d = is_finite ? float_of_bits(amax_bits) / 127.0f : std::numeric_limits<float>::quiet_NaN();
-    if (is_finite && d < std::numeric_limits<float>::min()) d = 0.0f;
+    float d = is_finite ? float_of_bits(amax_bits) / 127.0f : float_of_bits(0x7fc00000);
+    if (is_finite && d < 0x1p-126f) d = 0.0f;
     if (is_finite && d > 0.0f)
         // Adding and taking away 1.5 * 2^23 rounds half to even.
         for (int i = 0; i < kActivationBlock; ++i) q[i] = int8_t((x[i] / d + 12582912.0f) - 12582912.0f);

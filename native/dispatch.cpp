@@ -24,7 +24,7 @@ std::vector<const Level*> available_levels() {
     std::vector<const Level*> levels = {&kScalar};
 #if defined(__x86_64__) || defined(_M_X64)
     //if (has_avx2()) levels.push_back(&kAvx2);
-    //if (has_avx512()) levels.push_back(&kAvx512);
+    if (has_avx512()) levels.push_back(&kAvx512);
 #elif defined(__aarch64__) || defined(_M_ARM64)
     levels.push_back(&kNeon);
 #endif

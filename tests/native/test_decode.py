@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from native.weights import FLOATS, LEVELS, QUANTISED, random_weights
 
+from native.weights import FLOATS, LEVELS, QUANTISED, random_weights
 from whitedwarf._native import Kernels, Matrix
 from whitedwarf.gguf.codecs import decode
 from whitedwarf.gguf.types import GgmlType

@@ -21,15 +21,24 @@ QUANTISED = (
 FLOATS = (GgmlType.F32, GgmlType.F16, GgmlType.BF16)
 LEVELS = tuple(Kernels.available_levels())
 
-# Where a block keeps its float16 scales; the rest of a random block may be any bytes.
-HALF_OFFSETS = {
-    GgmlType.Q8_0: (0,),
-    GgmlType.Q2_K: (80, 82),
-    GgmlType.Q3_K: (108,),
-    GgmlType.Q4_K: (0, 2),
-    GgmlType.Q5_K: (0, 2),
-    GgmlType.Q6_K: (208,),
-    GgmlType.IQ2_XXS: (0,),
+
+@dataclass(frozen=True, slots=True)
+class Halves:
+    """Where a block keeps its float16 scales, and how large they are when weights are about 0.06."""
+
+    offsets: tuple[int, ...]
+    size: float
+
+
+# The rest of a random block may be any bytes.
+HALVES = {
+    GgmlType.Q8_0: Halves((0,), 1e-3),
+    GgmlType.Q2_K: Halves((80, 82), 5e-3),
+    GgmlType.Q3_K: Halves((108,), 2e-3),
+    GgmlType.Q4_K: Halves((0, 2), 3e-4),
+    GgmlType.Q5_K: Halves((0, 2), 1.5e-4),
+    GgmlType.Q6_K: Halves((208,), 1e-4),
+    GgmlType.IQ2_XXS: Halves((0,), 1e-3),
 }
 
 
@@ -49,7 +58,7 @@ class Weights:
 def random_bytes(rng: np.random.Generator, type: GgmlType, shape: tuple[int, ...]) -> np.ndarray:
     """Blocks of random bits with tame scales."""
     if type in FLOATS:
-        values = rng.standard_normal(shape).astype(np.float32)
+        values = 0.06 * rng.standard_normal(shape).astype(np.float32)
         if type == GgmlType.F32:
             return values.reshape(-1).view(np.uint8)
         if type == GgmlType.F16:
@@ -58,9 +67,10 @@ def random_bytes(rng: np.random.Generator, type: GgmlType, shape: tuple[int, ...
     num_blocks = int(np.prod(shape)) // type.block_size
     blocks = rng.integers(0, 256, (num_blocks, type.block_bytes), dtype=np.uint8)
     if type == GgmlType.MXFP4:
-        blocks[:, 0] = rng.integers(120, 130, num_blocks)
-    for offset in HALF_OFFSETS.get(type, ()):
-        scales = rng.uniform(-0.02, 0.02, num_blocks).astype(np.float16)
+        blocks[:, 0] = rng.integers(119, 124, num_blocks)
+    halves = HALVES.get(type, Halves((), 0))
+    for offset in halves.offsets:
+        scales = (rng.uniform(0.5, 2, num_blocks) * rng.choice([-1, 1], num_blocks) * halves.size).astype(np.float16)
         blocks[:, offset : offset + 2] = scales.reshape(-1, 1).view(np.uint8)
     return blocks.reshape(-1)
 

@@ -1,0 +1,129 @@
+// Float products: 16 lanes, several weight rows at a time. Quantised weights are decoded to floats first.
+#include "avx512/vectors.h"
+
+namespace whitedwarf::avx512 {
+namespace {
+
+constexpr int kDecodedRows = 4;
+
+// Sixteen weights from column k on; with a mask, only those (the rest are zero).
+template <Type kType>
+__m512 load16(const uint8_t* row, int64_t k) {
+    if constexpr (kType == F32) return _mm512_loadu_ps(row + 4 * k);
+    const __m256i halves = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(row + 2 * k));
+    if constexpr (kType == F16) return _mm512_cvtph_ps(halves);
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
+}
+
+template <Type kType>
+__m512 load_masked(const uint8_t* row, int64_t k, __mmask16 used) {
+    if constexpr (kType == F32) return _mm512_maskz_loadu_ps(used, row + 4 * k);
+    const __m256i halves = _mm256_maskz_loadu_epi16(used, row + 2 * k);
+    if constexpr (kType == F16) return _mm512_cvtph_ps(halves);
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
+}
+
+__mmask16 first_columns(int64_t count) { return __mmask16((1u << count) - 1); }
+
+template <Type kType, int kRows, int kInputs>
+void multiply_block(const uint8_t* weights, int64_t row_bytes, const FloatRows& x, const int32_t* rows, Output out) {
+    const float* inputs[kInputs];
+    for (int t = 0; t < kInputs; ++t) inputs[t] = x.x + rows[t] * x.cols;
+    __m512 acc[kRows][kInputs];
+    for (int r = 0; r < kRows; ++r)
+        for (int t = 0; t < kInputs; ++t) acc[r][t] = _mm512_setzero_ps();
+    int64_t k = 0;
+    for (; k + 16 <= x.cols; k += 16) {
+        __m512 in[kInputs];
+        for (int t = 0; t < kInputs; ++t) in[t] = _mm512_loadu_ps(inputs[t] + k);
+        for (int r = 0; r < kRows; ++r) {
+            const __m512 w = load16<kType>(weights + r * row_bytes, k);
+            for (int t = 0; t < kInputs; ++t) acc[r][t] = _mm512_fmadd_ps(w, in[t], acc[r][t]);
+        }
+    }
+    if (k < x.cols) {
+        const __mmask16 used = first_columns(x.cols - k);
+        for (int r = 0; r < kRows; ++r) {
+            const __m512 w = load_masked<kType>(weights + r * row_bytes, k, used);
+            for (int t = 0; t < kInputs; ++t)
+                acc[r][t] = _mm512_mask3_fmadd_ps(w, _mm512_maskz_loadu_ps(used, inputs[t] + k), acc[r][t], used);
+        }
+    }
+    for (int t = 0; t < kInputs; ++t)
+        for (int r = 0; r < kRows; ++r) out.data[t * out.stride + r] = sum_lanes16(acc[r][t]);
+}
+
+template <Type kType, int kRows>
+void multiply_strip(const uint8_t* weights, int64_t row_bytes, const FloatRows& x, RowList list, Output out) {
+    int64_t i = 0;
+    const auto from = [&] { return Output{out.data + i * out.stride, out.stride}; };
+    for (; i + 4 <= list.count; i += 4) multiply_block<kType, kRows, 4>(weights, row_bytes, x, list.rows + i, from());
+    for (; i < list.count; ++i) multiply_block<kType, kRows, 1>(weights, row_bytes, x, list.rows + i, from());
+}
+
+template <Type kType>
+void multiply_plain(const uint8_t* weights, int64_t row_bytes, int num_rows, const FloatRows& x, RowList list,
+                    Output out) {
+    int r = 0;
+    const auto from = [&] { return Output{out.data + r, out.stride}; };
+    for (; r + 4 <= num_rows; r += 4) multiply_strip<kType, 4>(weights + r * row_bytes, row_bytes, x, list, from());
+    for (; r < num_rows; ++r) multiply_strip<kType, 1>(weights + r * row_bytes, row_bytes, x, list, from());
+}
+
+template <Type kType>
+void decode_plain(const uint8_t* row, int64_t cols, float* out) {
+    int64_t k = 0;
+    for (; k + 16 <= cols; k += 16) _mm512_storeu_ps(out + k, load16<kType>(row, k));
+    const __mmask16 used = first_columns(cols - k);
+    _mm512_mask_storeu_ps(out + k, used, load_masked<kType>(row, k, used));
+}
+
+void decode_codes(const Layout& layout, const Unpacked& w, int64_t cols, float* out) {
+    const __m512i offset = _mm512_set1_epi32(layout.has_min ? 0 : kOffset);
+    for (int64_t k = 0; k < cols; k += 16) {
+        const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(w.codes + k));
+        const __m512 code = _mm512_cvtepi32_ps(_mm512_sub_epi32(_mm512_cvtepu8_epi32(bytes), offset));
+        const __m512 scaled = _mm512_mul_ps(_mm512_set1_ps(w.scales[k / layout.granule]), code);
+        const __m512 min = layout.has_min ? _mm512_set1_ps(w.mins[k / layout.granule]) : _mm512_setzero_ps();
+        _mm512_storeu_ps(out + k, layout.has_min ? _mm512_sub_ps(scaled, min) : scaled);
+    }
+}
+
+}  // namespace
+
+void decode(const Layout& layout, const uint8_t* weights, int64_t cols, float* out, uint8_t* scratch) {
+    switch (layout.type) {
+        case F32: return decode_plain<F32>(weights, cols, out);
+        case F16: return decode_plain<F16>(weights, cols, out);
+        case BF16: return decode_plain<BF16>(weights, cols, out);
+        default: break;
+    }
+    const Unpacked w = unpacked_in(scratch, padded_columns(cols));
+    unpacker(layout.type)(weights, cols, w);
+    decode_codes(layout, w, cols, out);
+}
+
+void multiply_float(const Layout& layout, const uint8_t* weights, int64_t row_bytes, int num_rows, const FloatRows& x,
+                    RowList list, Output out, uint8_t* scratch) {
+    switch (layout.type) {
+        case F32: return multiply_plain<F32>(weights, row_bytes, num_rows, x, list, out);
+        case F16: return multiply_plain<F16>(weights, row_bytes, num_rows, x, list, out);
+        case BF16: return multiply_plain<BF16>(weights, row_bytes, num_rows, x, list, out);
+        default: break;
+    }
+    const int64_t decoded_bytes = sizeof(float) * padded_columns(x.cols);
+    for (int r = 0; r < num_rows; r += kDecodedRows) {
+        const int count = num_rows - r < kDecodedRows ? num_rows - r : kDecodedRows;
+        for (int i = 0; i < count; ++i)
+            decode(layout, weights + (r + i) * row_bytes, x.cols, reinterpret_cast<float*>(scratch + i * decoded_bytes),
+                   scratch + kDecodedRows * decoded_bytes);
+        multiply_plain<F32>(scratch, decoded_bytes, count, x, list, {out.data + r, out.stride});
+    }
+}
+
+int64_t float_scratch_bytes(int64_t cols) {
+    const int64_t padded = padded_columns(cols);
+    return kDecodedRows * int64_t(sizeof(float)) * padded + unpacked_bytes(padded);
+}
+
+}  // namespace whitedwarf::avx512

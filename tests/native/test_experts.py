@@ -1,0 +1,139 @@
+"""The routed and the shared feed-forward network against float64 and against themselves."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from native.weights import LEVELS, QUANTISED, Weights, random_rows, random_weights
+from whitedwarf._native import Kernels, Matrix
+from whitedwarf.gguf.types import GgmlType
+
+KERNELS = {level: Kernels(1, level) for level in LEVELS}
+TWO_THREADS = {level: Kernels(2, level) for level in LEVELS}
+LIMIT = 2.0
+
+levels = st.sampled_from(LEVELS)
+types = st.sampled_from((*QUANTISED, GgmlType.F16, GgmlType.BF16))
+seeds = st.integers(0, 2**32 - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """E experts of width F on D channels."""
+
+    gate: Weights  # (E, F, D)
+    up: Weights
+    down: Weights  # (E, D, F)
+
+    def run(self, kernels, x, ids, weights, quality, limit=LIMIT):
+        out = np.full(x.shape, np.nan, np.float32)
+        kernels.experts(x, ids, weights, self.gate.matrix, self.up.matrix, self.down.matrix, limit, out, quality)
+        return out
+
+    def exact(self, x, ids, weights, limit=LIMIT):
+        gate, up, down, x = self.gate.exact(), self.up.exact(), self.down.exact(), x.astype(np.float64)
+        limit = limit if limit > 0 else math.inf
+        out = np.zeros_like(x)
+        for token, (chosen, shares) in enumerate(zip(ids, weights, strict=True)):
+            for e, share in zip(chosen, shares, strict=True):
+                g = np.minimum(gate[e] @ x[token], limit)
+                u = np.clip(up[e] @ x[token], -limit, limit)
+                out[token] += down[e] @ (g / (1 + np.exp(-g)) * u * share)
+        return out
+
+
+def network(rng, gate_type, up_type, down_type, experts=5, width=256, depth=256):
+    return Network(
+        random_weights(rng, gate_type, (experts, width, depth), 32),
+        random_weights(rng, up_type, (experts, width, depth), 32),
+        random_weights(rng, down_type, (experts, depth, width), 32),
+    )
+
+
+def routing(rng, tokens, slots, experts=5):
+    ids = np.stack([rng.permutation(experts)[:slots] for _ in range(tokens)]).astype(np.int32)
+    return ids, rng.uniform(0.1, 1, (tokens, slots)).astype(np.float32)
+
+
+@settings(max_examples=40, deadline=None)
+@given(levels, types, types, types, seeds, st.integers(1, 20), st.integers(1, 4))
+def test_experts_with_float_activations_match_float64(level, gate, up, down, seed, tokens, slots):
+    rng = np.random.default_rng(seed)
+    net = network(rng, gate, up, down)
+    x = random_rows(rng, tokens, 256)
+    ids, weights = routing(rng, tokens, slots)
+    expected = net.exact(x, ids, weights)
+    got = net.run(KERNELS[level], x, ids, weights, quality=True)
+    assert np.linalg.norm(got - expected) <= 1e-5 * np.linalg.norm(expected)
+
+
+@settings(max_examples=40, deadline=None)
+@given(levels, types, types, types, seeds, st.integers(1, 20), st.integers(1, 4))
+def test_experts_with_integer_activations_stay_near_float64(level, gate, up, down, seed, tokens, slots):
+    rng = np.random.default_rng(seed)
+    net = network(rng, gate, up, down)
+    x = random_rows(rng, tokens, 256)
+    ids, weights = routing(rng, tokens, slots)
+    expected = net.exact(x, ids, weights)
+    got = net.run(KERNELS[level], x, ids, weights, quality=False)
+    assert np.linalg.norm(got - expected) <= 4e-2 * np.linalg.norm(expected)
+
+
+@settings(max_examples=40, deadline=None)
+@given(levels, st.booleans(), types, seeds, st.integers(2, 30), st.integers(1, 4), st.data())
+def test_a_token_does_not_depend_on_its_batch_the_threads_or_the_level(level, quality, down, seed, tokens, slots, data):
+    rng = np.random.default_rng(seed)
+    net = network(rng, GgmlType.IQ2_XXS, GgmlType.IQ2_XXS, down)
+    x = random_rows(rng, tokens, 256)
+    ids, weights = routing(rng, tokens, slots)
+    together = net.run(KERNELS["scalar"], x, ids, weights, quality)
+    cut = data.draw(st.integers(0, tokens), label="cut")
+    parts = [
+        net.run(TWO_THREADS[level], x[part], ids[part], weights[part], quality)
+        for part in (slice(0, cut), slice(cut, tokens))
+    ]
+    np.testing.assert_array_equal(np.concatenate(parts), together)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_many_tokens_are_summed_panel_by_panel(level):
+    """More products than are kept at once (8 MB): the panels must fit together."""
+    rng = np.random.default_rng(9)
+    net = network(rng, GgmlType.Q8_0, GgmlType.Q8_0, GgmlType.Q8_0, width=32, depth=1024)
+    x = random_rows(rng, 1100, 1024)
+    ids, weights = routing(rng, 1100, 4)
+    got = net.run(TWO_THREADS[level], x, ids, weights, quality=False)
+    np.testing.assert_array_equal(net.run(KERNELS[level], x[-3:], ids[-3:], weights[-3:], False), got[-3:])
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("limit", [0.0, math.inf, 0.5])
+def test_the_shared_expert_clamps_like_the_routed_ones(level, limit):
+    rng = np.random.default_rng(10)
+    net = network(rng, GgmlType.Q8_0, GgmlType.Q8_0, GgmlType.Q8_0, experts=1)
+    x = random_rows(rng, 9, 256)
+    ids, weights = np.zeros((9, 1), np.int32), np.ones((9, 1), np.float32)
+    alone = [one_matrix(part) for part in (net.gate, net.up, net.down)]
+    out = np.empty_like(x)
+    TWO_THREADS[level].swiglu(x, *alone, limit, out, True)
+    np.testing.assert_array_equal(out, net.run(KERNELS[level], x, ids, weights, True, limit))
+    expected = net.exact(x, ids, weights, limit)
+    assert np.linalg.norm(out - expected) <= 1e-5 * np.linalg.norm(expected)
+
+
+def one_matrix(part):
+    return Matrix(part.data, int(part.type), part.shape[1:])
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_repeated_expert_counts_twice(level):
+    rng = np.random.default_rng(11)
+    net = network(rng, GgmlType.Q2_K, GgmlType.Q2_K, GgmlType.Q4_K)
+    x = random_rows(rng, 3, 256)
+    ids, weights = np.full((3, 2), 4, np.int32), np.full((3, 2), 0.5, np.float32)
+    once = net.run(KERNELS[level], x, ids[:, :1].copy(), weights[:, :1].copy(), quality=True)
+    np.testing.assert_array_equal(net.run(KERNELS[level], x, ids, weights, quality=True), once + once)
