@@ -32,6 +32,7 @@ struct IndexQuery {
     int dims;
     const int8_t* codes;  // (heads, dims) twice the e2m1 values; per 8 dims the even ones, then the odd ones; or null
     const float* scales;  // (heads, dims / 32), a quarter of the powers of two (both factors are doubled)
+    const int32_t* sums;  // (heads, dims / 32): sum of the codes, for levels that offset the keys' side
 };
 
 // Consecutive positions of one window that pooling reads; rows lie `stride` values apart.
@@ -78,8 +79,6 @@ extern const RowLevel kScalarRows;
 #if defined(__x86_64__) || defined(_M_X64)
 extern const RowLevel kAvx2Rows;
 extern const RowLevel kAvx512Rows;
-#elif defined(__aarch64__) || defined(_M_ARM64)
-extern const RowLevel kNeonRows;
 #endif
 
 // The row kernels beside the matmul kernels of that name.

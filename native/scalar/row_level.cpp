@@ -7,7 +7,8 @@ namespace {
 
 float dot(const float* a, const float* b, int64_t dims) {
     float acc[kFloatLanes] = {};
-    for (int64_t i = 0; i < dims; ++i) acc[i % kFloatLanes] = std::fma(a[i], b[i], acc[i % kFloatLanes]);
+    for (int64_t i = 0; i < dims; i += kFloatLanes)
+        for (int lane = 0; lane < kFloatLanes; ++lane) acc[lane] = std::fma(a[i + lane], b[i + lane], acc[lane]);
     return sum_lanes(acc, kFloatLanes);
 }
 
