@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
-#include "blocks.h"
 #include "operations.h"
+#include "row_rounding.h"
 #include "spread.h"
 
 namespace whitedwarf {
@@ -177,10 +177,10 @@ void turn(const float* x, const float* turns, int64_t dims, int half, float* out
 }  // namespace
 
 void index_query(const Machine& machine, const Query& in, bool is_packed, float* out) {
-    spread(machine.pool, in.n * in.heads, 8 * in.dims, [&](int64_t begin, int64_t end) {
+    spread(machine.pool, in.n * in.heads, 2 * in.dims, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
             turn(in.x + i * in.dims, in.turns + i / in.heads * 2 * in.half, in.dims, in.half, out + i * in.dims);
-            if (is_packed) round_like_keys(out + i * in.dims, int(in.dims));
+            if (is_packed) machine.level.round_like_keys(out + i * in.dims, int(in.dims));
         }
     });
 }

@@ -49,6 +49,9 @@ struct RowLevel {
 
     void (*decode_row)(const RowFormat& format, const uint8_t* row, float* out);
 
+    // What an index query becomes beside packed keys: rotated and rounded to FP4, in place.
+    void (*round_like_keys)(float* x, int dims);
+
     double (*sum_squares)(const float* x, int64_t count);
 
     // x / rms * weight (null = 1), then the last 2 * half values turned pairwise by (cos, sin); in double, rounded once.

@@ -226,10 +226,17 @@ void score_packed(const IndexQuery& query, const uint8_t* keys, int64_t stride, 
 }  // namespace
 
 const RowLevel kAvx512Rows = {
-    "avx512",       decode_row_wide, sum_squares,
-    norm_turn,      mix_streams,     spread_streams,
-    pool_rows,      attend_with<dots, blend>,
-    score_with<dots>, score_packed,
+    .name = "avx512",
+    .decode_row = decode_row_wide,
+    .round_like_keys = round_like_keys,
+    .sum_squares = sum_squares,
+    .norm_turn = norm_turn,
+    .mix_streams = mix_streams,
+    .spread_streams = spread_streams,
+    .pool_rows = pool_rows,
+    .attend = attend_with<dots, blend>,
+    .score_floats = score_with<dots>,
+    .score_packed = score_packed,
 };
 
 }  // namespace whitedwarf
