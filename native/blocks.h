@@ -101,7 +101,7 @@ static inline int k_scale(const uint8_t* s, int j) { return j < 4 ? s[j] & 63 : 
 static inline int k_min(const uint8_t* s, int j) { return j < 4 ? s[j + 4] & 63 : s[j + 4] >> 4 | (s[j] >> 6) << 4; }
 
 // The seven stored sign bits of IQ2_XXS plus the eighth that makes the number of negatives even.
-static inline uint8_t iq2_signs(unsigned seven) {
+static constexpr uint8_t iq2_signs(unsigned seven) {
     const unsigned parity = (0x6996u >> ((seven ^ seven >> 4) & 15)) & 1;
     return uint8_t(seven | parity << 7);
 }

@@ -1,6 +1,11 @@
 // Which levels this machine can run.
 #include "kernels.h"
 
+#if defined(__aarch64__) && defined(__linux__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
+
 namespace whitedwarf {
 namespace {
 
@@ -16,6 +21,15 @@ bool has_avx512() {
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
            __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vnni");
 }
+#elif defined(__aarch64__) || defined(_M_ARM64)
+// Apple's and Microsoft's machines of this architecture all have the dot product instructions.
+bool has_neon() {
+#if defined(__linux__)
+    return getauxval(AT_HWCAP) & HWCAP_ASIMDDP;
+#else
+    return true;
+#endif
+}
 #endif
 
 }  // namespace
@@ -23,10 +37,10 @@ bool has_avx512() {
 std::vector<const Level*> available_levels() {
     std::vector<const Level*> levels = {&kScalar};
 #if defined(__x86_64__) || defined(_M_X64)
-    //if (has_avx2()) levels.push_back(&kAvx2);
+    if (has_avx2()) levels.push_back(&kAvx2);
     if (has_avx512()) levels.push_back(&kAvx512);
 #elif defined(__aarch64__) || defined(_M_ARM64)
-    levels.push_back(&kNeon);
+    if (has_neon()) levels.push_back(&kNeon);
 #endif
     return levels;
 }

@@ -25,7 +25,8 @@ void unpack_q2_k(const uint8_t* row, int64_t cols, Unpacked out) {
     for (int64_t b = 0; b < cols / 256; ++b, row += 84) {
         const uint8_t* qs = row + 16;
         const float d = float_of_half(load_u16(row + 80)), dmin = float_of_half(load_u16(row + 82));
-        for (int k = 0; k < 256; ++k) out.codes[b * 256 + k] = qs[k / 128 * 32 + k % 32] >> (k % 128 / 32 * 2) & 3;
+        for (int k = 0; k < 256; k += 32)
+            for (int i = 0; i < 32; ++i) out.codes[b * 256 + k + i] = qs[k / 128 * 32 + i] >> (k % 128 / 32 * 2) & 3;
         for (int s = 0; s < 16; ++s) {
             out.scales[b * 16 + s] = d * float(row[s] & 15);
             out.mins[b * 16 + s] = dmin * float(row[s] >> 4);
@@ -37,10 +38,11 @@ void unpack_q3_k(const uint8_t* row, int64_t cols, Unpacked out) {
     for (int64_t b = 0; b < cols / 256; ++b, row += 110) {
         const uint8_t *high = row, *qs = row + 32, *sc = row + 96;
         const float d = float_of_half(load_u16(row + 108));
-        for (int k = 0; k < 256; ++k) {
-            const int low = qs[k / 128 * 32 + k % 32] >> (k % 128 / 32 * 2) & 3;
-            out.codes[b * 256 + k] = uint8_t(low - (high[k % 32] >> (k / 32) & 1 ? 0 : 4));
-        }
+        for (int k = 0; k < 256; k += 32)
+            for (int i = 0; i < 32; ++i) {
+                const int low = qs[k / 128 * 32 + i] >> (k % 128 / 32 * 2) & 3;
+                out.codes[b * 256 + k + i] = uint8_t((low | (high[i] >> (k / 32) & 1) << 2) - 4);
+            }
         for (int s = 0; s < 16; ++s) {
             const int low = s < 8 ? sc[s] & 15 : sc[s - 8] >> 4;
             out.scales[b * 16 + s] = d * float((low | (sc[8 + s % 4] >> (s / 4 * 2) & 3) << 4) - 32);
@@ -60,7 +62,8 @@ void unpack_q4_k(const uint8_t* row, int64_t cols, Unpacked out) {
     for (int64_t b = 0; b < cols / 256; ++b, row += 144) {
         const uint8_t* qs = row + 16;
         k_scales(row, out.scales + b * 8, out.mins + b * 8);
-        for (int k = 0; k < 256; ++k) out.codes[b * 256 + k] = qs[k / 64 * 32 + k % 32] >> (k % 64 / 32 * 4) & 15;
+        for (int k = 0; k < 256; k += 32)
+            for (int i = 0; i < 32; ++i) out.codes[b * 256 + k + i] = qs[k / 64 * 32 + i] >> (k % 64 / 32 * 4) & 15;
     }
 }
 
@@ -68,22 +71,24 @@ void unpack_q5_k(const uint8_t* row, int64_t cols, Unpacked out) {
     for (int64_t b = 0; b < cols / 256; ++b, row += 176) {
         const uint8_t *high = row + 16, *qs = row + 48;
         k_scales(row, out.scales + b * 8, out.mins + b * 8);
-        for (int k = 0; k < 256; ++k) {
-            const int low = qs[k / 64 * 32 + k % 32] >> (k % 64 / 32 * 4) & 15;
-            out.codes[b * 256 + k] = uint8_t(low | (high[k % 32] >> (k / 32) & 1) << 4);
-        }
+        for (int k = 0; k < 256; k += 32)
+            for (int i = 0; i < 32; ++i) {
+                const int low = qs[k / 64 * 32 + i] >> (k % 64 / 32 * 4) & 15;
+                out.codes[b * 256 + k + i] = uint8_t(low | (high[i] >> (k / 32) & 1) << 4);
+            }
     }
 }
 
 void unpack_q6_k(const uint8_t* row, int64_t cols, Unpacked out) {
     for (int64_t b = 0; b < cols / 256; ++b, row += 210) {
         const float d = float_of_half(load_u16(row + 208));
-        for (int k = 0; k < 256; ++k) {
-            const int half = k / 128, quarter = k % 128 / 32, i = k % 32;
-            const int low = row[half * 64 + quarter % 2 * 32 + i] >> (quarter / 2 * 4) & 15;
-            const int high = row[128 + half * 32 + i] >> (quarter * 2) & 3;
-            out.codes[b * 256 + k] = uint8_t((low | high << 4) - 32);
-        }
+        for (int k = 0; k < 256; k += 32)
+            for (int i = 0; i < 32; ++i) {
+                const int half = k / 128, quarter = k % 128 / 32;
+                const int low = row[half * 64 + quarter % 2 * 32 + i] >> (quarter / 2 * 4) & 15;
+                const int high = row[128 + half * 32 + i] >> (quarter * 2) & 3;
+                out.codes[b * 256 + k + i] = uint8_t((low | high << 4) - 32);
+            }
         for (int s = 0; s < 16; ++s) out.scales[b * 16 + s] = d * float(int8_t(row[192 + s]));
     }
 }

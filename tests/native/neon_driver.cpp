@@ -1,0 +1,92 @@
+// Compares the NEON level with the scalar one, bit for bit, over every format; exit status 1 on a difference.
+#include <cstdio>
+#include <random>
+#include <vector>
+
+#include "kernels.h"
+
+using namespace whitedwarf;
+
+namespace {
+
+std::mt19937 random_bits(1);
+
+float random_float() { return float(int(random_bits() % 2001) - 1000) / 500.0f; }
+
+// Random blocks; the bytes that hold float16 scales get the exponent of a number near 2^-7.
+std::vector<uint8_t> random_weights(const Layout& layout, int64_t rows, int64_t cols) {
+    std::vector<uint8_t> data(rows * cols / layout.block * layout.bytes);
+    for (auto& byte : data) byte = uint8_t(random_bits());
+    const int halves = layout.type == Q2_K ? 80 : layout.type == Q3_K ? 108 : layout.type == Q6_K ? 208 : 0;
+    for (size_t block = 0; block < data.size(); block += layout.bytes) {
+        if (layout.type == MXFP4) data[block] = uint8_t(120 + random_bits() % 8);
+        if (layout.type == F32) data[block + 3] = uint8_t(0x3d | (data[block + 3] & 0x80));
+        if (layout.type == F16 || layout.type == BF16) data[block + 1] = uint8_t(0x2c | (data[block + 1] & 0x80));
+        if (layout.granule == 0 || layout.type == MXFP4) continue;
+        data[block + halves + 1] = uint8_t(0x20 | (data[block + halves + 1] & 3));
+        if (layout.has_min) data[block + halves + 3] = uint8_t(0x20 | (data[block + halves + 3] & 3));
+    }
+    return data;
+}
+
+bool is_equal(const char* what, const Layout& layout, int64_t rows, int64_t cols, int64_t n,
+              const std::vector<float>& a, const std::vector<float>& b) {
+    for (size_t i = 0; i < a.size(); ++i)
+        if (bits_of_float(a[i]) != bits_of_float(b[i])) {
+            std::printf("%s %s (%ld x %ld, n %ld): element %zu is %.9g at the scalar level, %.9g here\n", what, layout.name,
+                        long(rows), long(cols), long(n), i, a[i], b[i]);
+            return false;
+        }
+    return true;
+}
+
+bool check_linear(Kernels& scalar, Kernels& neon, const Layout& layout, int64_t rows, int64_t cols, int64_t n) {
+    const auto data = random_weights(layout, rows, cols);
+    const MatrixView view{&layout, data.data(), 1, rows, cols};
+    std::vector<float> x(n * cols);
+    for (auto& value : x) value = random_float();
+    bool good = true;
+    for (bool quality : {false, true}) {
+        std::vector<float> a(n * rows), b(n * rows);
+        scalar.linear(x.data(), n, view, 1, a.data(), quality);
+        neon.linear(x.data(), n, view, 1, b.data(), quality);
+        good &= is_equal(quality ? "float product" : "integer product", layout, rows, cols, n, a, b);
+    }
+    std::vector<float> a(rows * cols), b(rows * cols);
+    scalar.decode_rows(view, nullptr, rows, a.data());
+    neon.decode_rows(view, nullptr, rows, b.data());
+    return is_equal("decode", layout, rows, cols, n, a, b) && good;
+}
+
+bool check_experts(Kernels& scalar, Kernels& neon, const Layout& layout) {
+    const int64_t experts = 3, width = 256, depth = 256, tokens = 5, slots = 2;
+    const auto gate = random_weights(layout, experts * width, depth), up = random_weights(layout, experts * width, depth);
+    const auto down = random_weights(layout, experts * depth, width);
+    const FeedForward ffn{{&layout, gate.data(), experts, width, depth}, {&layout, up.data(), experts, width, depth},
+                          {&layout, down.data(), experts, depth, width}, 2.0f};
+    std::vector<float> x(tokens * depth), weights(tokens * slots), a(tokens * depth), b(tokens * depth);
+    std::vector<int32_t> ids(tokens * slots);
+    for (auto& value : x) value = random_float();
+    for (auto& value : weights) value = random_float();
+    for (size_t i = 0; i < ids.size(); ++i) ids[i] = int32_t((i + i / 2) % experts);
+    const Routing routing{tokens, slots, ids.data(), weights.data()};
+    scalar.experts(x.data(), routing, ffn, a.data(), false);
+    neon.experts(x.data(), routing, ffn, b.data(), false);
+    return is_equal("experts", layout, width, depth, tokens, a, b);
+}
+
+}  // namespace
+
+int main() {
+    Kernels scalar(1, kScalar), neon(2, *available_levels().back());
+    if (&neon.level() == &kScalar) return std::printf("no NEON level\n"), 1;
+    bool good = true;
+    for (const Layout& layout : kLayouts) {
+        const int64_t unit = layout.block == 1 ? 7 : layout.block;
+        for (int64_t blocks : {1, 3, 9})
+            for (int64_t n : {1, 2, 5}) good &= check_linear(scalar, neon, layout, 37, blocks * unit, n);
+        good &= check_experts(scalar, neon, layout);
+    }
+    std::printf(good ? "equal\n" : "different\n");
+    return good ? 0 : 1;
+}
