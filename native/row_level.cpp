@@ -8,7 +8,7 @@ namespace whitedwarf {
 const RowLevel& row_level(const char* name) {
 #if defined(__x86_64__) || defined(_M_X64)
     if (std::strcmp(name, "avx512") == 0) return kAvx512Rows;
-    //if (std::strcmp(name, "avx2") == 0) return kAvx2Rows;
+    if (std::strcmp(name, "avx2") == 0) return kAvx2Rows;
 #endif
     static_cast<void>(name);
     return kScalarRows;

@@ -7,7 +7,7 @@ namespace {
 
 constexpr int kTile = 4;  // heads and keys (or vectors of channels) that meet in registers: 16 accumulators
 constexpr int kKeyLanes = 16;
-constexpr int kMaxKeyWords = 512;  // 8 values each: rows up to kMaxRowDims
+constexpr int kMaxKeyWords = kMaxRowDims / 8;
 
 __m512 e4m3_to_floats(const uint8_t* codes, __m512 scale) {
     const __m256i wide = _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(codes)));
@@ -29,22 +29,21 @@ void decode_kv(const RowFormat& format, const uint8_t* row, float* out) {
     const int plain = format.plain();
     const uint8_t* scales = row + plain;
     for (int i = 0; i < plain; i += 16) {
-        const __m512 scale = _mm512_set1_ps(power_of_two(scales[i / kKvBlock] - 127));
+        const __m512 scale = _mm512_set1_ps(power_of_two(scales[i / kKvBlock] - kE8m0Bias));
         _mm512_storeu_ps(out + i, e4m3_to_floats(row + i, scale));
     }
     decode_halves(scales + (plain + kKvBlock - 1) / kKvBlock, format.rope_dims, out + plain);
 }
 
 void decode_key(const RowFormat& format, const uint8_t* row, float* out) {
-    const __m512 values = _mm512_setr_ps(0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f, -0.0f, -0.5f, -1.0f, -1.5f,
-                                         -2.0f, -3.0f, -4.0f, -6.0f);
+    const __m512 values = _mm512_loadu_ps(kE2m1Values);
     const uint8_t* scales = row + format.dims / 2;
     for (int i = 0; i < format.dims; i += 16) {
         const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(row + i / 2));
         const __m128i low = _mm_and_si128(bytes, _mm_set1_epi8(15));
         const __m128i high = _mm_and_si128(_mm_srli_epi16(bytes, 4), _mm_set1_epi8(15));
         const __m512i codes = _mm512_cvtepu8_epi32(_mm_unpacklo_epi8(low, high));
-        const __m512 scale = _mm512_set1_ps(power_of_two(scales[i / kKeyBlock] - 127));
+        const __m512 scale = _mm512_set1_ps(power_of_two(scales[i / kKeyBlock] - kE8m0Bias));
         _mm512_storeu_ps(out + i, _mm512_mul_ps(_mm512_permutexvar_ps(codes, values), scale));
     }
 }
