@@ -1,16 +1,20 @@
 #include "row_level.h"
 
 #include <cstring>
+#include <initializer_list>
 
 namespace whitedwarf {
 
-// On ARM the plain code is the vector code: NEON and FMA belong to the baseline there.
 const RowLevel& row_level(const char* name) {
 #if defined(__x86_64__) || defined(_M_X64)
-    if (std::strcmp(name, "avx512") == 0) return kAvx512Rows;
-    if (std::strcmp(name, "avx2") == 0) return kAvx2Rows;
+    const std::initializer_list<const RowLevel*> levels = {&kAvx2Rows, &kAvx512Rows};
+#elif defined(__aarch64__) || defined(_M_ARM64)
+    const std::initializer_list<const RowLevel*> levels = {&kNeonRows};
+#else
+    const std::initializer_list<const RowLevel*> levels = {};
 #endif
-    static_cast<void>(name);
+    for (const RowLevel* level : levels)
+        if (std::strcmp(name, level->name) == 0) return *level;
     return kScalarRows;
 }
 

@@ -82,6 +82,8 @@ extern const RowLevel kScalarRows;
 #if defined(__x86_64__) || defined(_M_X64)
 extern const RowLevel kAvx2Rows;
 extern const RowLevel kAvx512Rows;
+#elif defined(__aarch64__) || defined(_M_ARM64)
+extern const RowLevel kNeonRows;
 #endif
 
 // The row kernels beside the matmul kernels of that name.
