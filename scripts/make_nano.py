@@ -2,9 +2,9 @@
 
     python scripts/make_nano.py [--source FOLDER] [--target FILE] [--experts Q8_0|Q4_K]
 
-Promises the same bytes for the same source. Matrices are Q8_0, routed experts what --experts says; everything small that
-steers the rest (norms, hyper-connections, routers, position tables) stays F32. It does not judge the model: the choice
-between Q8_0 and Q4_K is made with `eval.jsonl` and the engine.
+Promises the same bytes for the same source. Matrices are Q8_0, routed experts what --experts says; everything small
+that steers the rest (norms, hyper-connections, routers, position tables) stays F32. It does not judge the model: the
+choice between Q8_0 and Q4_K is made with `eval.jsonl` and the engine.
 """
 
 import argparse

@@ -95,10 +95,11 @@ def test_a_late_cancel_changes_nothing() -> None:
 
 
 def test_leaving_a_with_block_cancels_and_waits() -> None:
-    with Engine(FakeModel()) as engine:
+    with Engine(FakeModel(delay_s=0.001)) as engine:
         with engine.submit(PROMPT, ENDLESS) as generation:
             next(event for event in generation if isinstance(event, Token))
         assert generation.is_finished
+        assert generation.result().finished.reason is FinishReason.CANCELLED
 
 
 # --- failing

@@ -10,7 +10,6 @@ from fakes.models import FakeModel, expected_logits, greedy_continuation
 from whitedwarf.engine.engine import Engine
 from whitedwarf.engine.request import (
     GREEDY,
-    EngineBusyError,
     Finished,
     FinishReason,
     GenerateOptions,
@@ -18,7 +17,7 @@ from whitedwarf.engine.request import (
     SamplingOptions,
     Token,
 )
-from whitedwarf.errors import ContextOverflowError, EngineClosedError, UsageError
+from whitedwarf.errors import ContextOverflowError, EngineBusyError, EngineClosedError, UsageError
 
 PROMPT = [3, 1, 4, 1, 5, 9, 2, 6]
 VOCAB = 64

@@ -104,6 +104,7 @@ def test_every_option_picks_the_token_of_the_literal_text(
         SamplingOptions(top_p=0.99999, min_p=0.0, temperature=100.0),
         SamplingOptions(top_p=0.99999, min_p=0.3, temperature=100.0),
         SamplingOptions(top_k=5000, min_p=0.0, temperature=20.0),
+        SamplingOptions(top_k=30, top_p=0.5, temperature=5.0),
     ],
     ids=str,
 )

@@ -1,5 +1,7 @@
 """One live sequence, continued: what is reused, what is rebuilt, and never a wrong token."""
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,6 +12,7 @@ from whitedwarf.engine.engine import Engine
 from whitedwarf.engine.request import GREEDY, Completion, FinishReason, GenerateOptions, Prefilled
 from whitedwarf.engine.session import Session
 from whitedwarf.errors import BackendError, UsageError
+from whitedwarf.model.base import Span
 
 PROMPT = [3, 1, 4, 1, 5, 9, 2, 6]
 
@@ -86,17 +89,19 @@ def test_after_a_failure_the_session_is_rebuilt() -> None:
     model = FakeModel()
     with Engine(model) as engine:
         session = engine.new_session()
-        ask(engine, session, PROMPT)
+        prompt = PROMPT + ask(engine, session, PROMPT).ids
 
-        def fail(spans: object) -> None:
+        def fail(spans: Sequence[Span]) -> None:
             raise RuntimeError("once")
 
         model.before_forward = fail
+        failed = engine.submit(prompt, session=session)
+        assert failed.next_event(PATIENCE_S) == Prefilled(10, 11)
         with pytest.raises(BackendError, match="once"):
-            engine.submit([*PROMPT, 7], session=session).result(PATIENCE_S)
+            failed.result(PATIENCE_S)
         model.before_forward = None
         assert session.ids == []
-        assert ask(engine, session, PROMPT).finished.reused_tokens == 0
+        assert ask(engine, session, prompt).finished.reused_tokens == 0
 
 
 def test_requests_on_one_session_run_one_after_another() -> None:

@@ -5,15 +5,16 @@ when something fails. A failure inside `forward` ends the requests of that batch
 ends the loop, and then every request with EngineClosedError: no caller is left waiting.
 """
 
+import copy
 import logging
 import threading
 from collections.abc import Sequence
 from enum import StrEnum
 
 from whitedwarf.engine.job import Job
-from whitedwarf.engine.request import EngineBusyError, FinishReason
+from whitedwarf.engine.request import FinishReason
 from whitedwarf.engine.scheduler import Limits, admissions, next_batch
-from whitedwarf.errors import BackendError, EngineClosedError, WhitedwarfError
+from whitedwarf.errors import BackendError, EngineBusyError, EngineClosedError, WhitedwarfError
 from whitedwarf.model.base import Logits, Model, Span
 
 log = logging.getLogger(__name__)
@@ -146,12 +147,20 @@ def _run(model: Model, spans: Sequence[Span]) -> list[Logits]:
 def _fail(jobs: Sequence[Job], cause: Exception, what: str) -> None:
     """End `jobs` with a clear error. The log has the traceback, the errors do not: it would keep states alive."""
     log.error("requests_failed", exc_info=cause, extra={"requests": [job.key for job in jobs]})
-    link: BaseException | None = cause
-    while link is not None:
+    for link in _chain(cause):
         link.__traceback__ = None
-        link = link.__cause__ or link.__context__
     for job in jobs:
         job.end(FinishReason.ERROR, error=_explain(cause, what))
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    """`error` and what it came from; a chain may bite its own tail."""
+    links: list[BaseException] = []
+    link: BaseException | None = error
+    while link is not None and link not in links:
+        links.append(link)
+        link = link.__cause__ or link.__context__
+    return links
 
 
 def _explain(cause: Exception, what: str) -> WhitedwarfError:
@@ -164,7 +173,7 @@ def _explain(cause: Exception, what: str) -> WhitedwarfError:
 
 def _copy(error: WhitedwarfError) -> WhitedwarfError:
     """One exception per request: threads that raise the same one would write over each other's traceback."""
-    twin = type(error)(*error.args)
+    twin = copy.copy(error)
     twin.__cause__ = error
     return twin
 

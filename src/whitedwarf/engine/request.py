@@ -13,10 +13,6 @@ DEFAULT_MAX_TOKENS = 50_000
 MAX_TOP_LOGPROBS = 128
 
 
-class EngineBusyError(WhitedwarfError):
-    """As many requests are waiting as the engine accepts; nothing was queued, try again later."""
-
-
 @dataclass(frozen=True, slots=True)
 class SamplingOptions:
     """How the next token is drawn (product.md 0.6). Temperature 0 is greedy.

@@ -60,6 +60,7 @@ class Session:
     def advance(self, ids: Ids) -> None:
         """The model has run `ids` on the state."""
         self._ids.extend(ids.tolist())
+        assert self.state.position == self.position, "the model advances a state by exactly the tokens it was given"
 
     def drop(self) -> None:
         """Forget everything: the state can no longer be trusted, or nobody wants it."""

@@ -1,8 +1,8 @@
 """DeepSeek's release checkpoint -> GGUF with canonical names, one tensor piece at a time.
 
-Promises: everything that can be refused is refused before the first byte is written; the target appears complete or
-not at all; beside the mapped files memory holds a few row pieces, whatever the size of the model. FP4 experts become
-MXFP4 bit for bit. It knows neither the command line nor where checkpoints come from.
+Promises: whatever names, shapes and types can show is refused before the first byte is written; the target appears
+complete or not at all; beside the mapped files memory holds a few row pieces, whatever the size of the model. FP4
+experts become MXFP4 bit for bit. It knows neither the command line nor where checkpoints come from.
 """
 
 from collections.abc import Callable, Iterator

@@ -4,7 +4,7 @@ Promises one token for every id of the model's vocabulary and the pre-tokenizer 
 any other tokenizer is refused, because it would be cut differently without anyone noticing. It does not tokenize.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -37,7 +37,7 @@ def tokenizer_metadata(folder: Path, config: Mapping[str, object], vocab_size: i
     if not isinstance(model, dict) or model.get("type", "BPE") != "BPE":
         raise FileFormatError(f"{path}: expected a byte-level BPE model, found {_kind(model)}")
     _require_pre_tokenizer(path, tokenizer.get("pre_tokenizer"))
-    tokens, types = _vocabulary(path, model.get("vocab"), tokenizer.get("added_tokens") or [], vocab_size)
+    tokens, types = _vocabulary(path, model.get("vocab"), tokenizer.get("added_tokens", []), vocab_size)
     special = _special_ids(path, tokens, settings, config)
     template = _chat_template(folder, settings)
     return {
@@ -78,7 +78,9 @@ def _vocabulary(path: Path, vocab: object, added: object, vocab_size: int) -> tu
     for text, number in vocab.items():
         _name(path, named, number, text, _NORMAL, vocab_size)
     for token in added:
-        text, number = token["content"], token["id"]
+        text, number = (token.get("content"), token.get("id")) if isinstance(token, dict) else (None, None)
+        if not isinstance(text, str) or not isinstance(number, int):
+            raise FileFormatError(f"{path}: expected added tokens with a text and an id, found {token!r:.80}")
         is_control = token.get("special") is True or _looks_special(text)
         _name(path, named, number, text, _CONTROL if is_control else _USER_DEFINED, vocab_size)
     both = [named.get(number, (f"[PAD{number}]", _UNUSED)) for number in range(vocab_size)]
@@ -105,9 +107,15 @@ def _merges(path: Path, merges: object) -> list[str]:
         raise FileFormatError(f"{path}: expected a list of merges")
     pairs = [merge.split(" ") if isinstance(merge, str) else merge for merge in merges]
     for pair in pairs:
-        if not isinstance(pair, Sequence) or len(pair) != 2 or any(" " in part for part in pair):
+        if not _is_merge(pair):
             raise FileFormatError(f"{path}: expected merges of two byte-level pieces, found {pair!r:.80}")
     return [f"{left} {right}" for left, right in pairs]
+
+
+def _is_merge(pair: object) -> bool:
+    if not isinstance(pair, list) or len(pair) != 2:
+        return False
+    return all(isinstance(piece, str) and piece and " " not in piece for piece in pair)
 
 
 def _special_ids(

@@ -43,8 +43,10 @@ def unpack_fp4(packed: Bytes) -> Bytes:
 
 def repack_as_mxfp4(packed: Bytes, scales: Bytes) -> Bytes:
     """The release's FP4 rows as MXFP4 blocks, bit for bit: pairs (2j, 2j+1) of a group of 32 become (j, j+16)."""
-    codes = unpack_fp4(packed).reshape(-1, 32)
-    blocks = np.empty((len(codes), 17), np.uint8)
+    groups = packed.reshape(-1, 16)
+    first, second = groups[:, :8], groups[:, 8:]  # elements 0..15 and 16..31
+    blocks = np.empty((len(groups), 17), np.uint8)
     blocks[:, 0] = scales.reshape(-1)
-    blocks[:, 1:] = codes[:, :16] | (codes[:, 16:] << 4)
+    blocks[:, 1::2] = (first & 15) | (second << 4)
+    blocks[:, 2::2] = (first >> 4) | (second & 0xF0)
     return blocks.reshape(-1)

@@ -177,7 +177,7 @@ def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
 def _tensor(path: Path, name: str, entry: object, data_start: int, file_bytes: int) -> SourceTensor:
     said = entry if isinstance(entry, dict) else {}
     dtype, shape, offsets = said.get("dtype"), said.get("shape"), said.get("data_offsets")
-    if dtype not in _ITEM_BYTES:
+    if not isinstance(dtype, str) or dtype not in _ITEM_BYTES:
         known = ", ".join(_ITEM_BYTES)
         raise FileFormatError(f"{path}: {name} has type {dtype!r:.40}, expected one of {known}")
     if not _are_sizes(shape) or not _are_sizes(offsets) or len(offsets) != 2:

@@ -1,7 +1,7 @@
 """Generated ids to what a screen shows: pieces of thinking and of answer, without the tags between them.
 
 Promises: the pieces are the same text whatever arrives when; a tag is never shown, not even in part, also when the
-model spells it in ordinary tokens: text that may still become a tag waits (less than one tag). Does not know tool calls.
+model spells it in ordinary tokens: text that may still become a tag waits. Does not know tool calls.
 """
 
 import re
