@@ -135,7 +135,7 @@ void attend_together(const Machine& machine, const Attention& in) {
         rows.resize(std::min<int64_t>(keys.count(), kTeamKeys) * dims);
         for (int64_t begin = 0; begin < keys.count(); begin += kTeamKeys) {
             const int64_t end = std::min<int64_t>(keys.count(), begin + kTeamKeys);
-            spread(machine.pool, end - begin, dims, [&](int64_t from, int64_t to) {
+            spread(machine.pool, end - begin, dims / 4, [&](int64_t from, int64_t to) {
                 keys.decode(machine.level, begin + from, begin + to, rows.data() + from * dims);
             });
             share(machine.pool, num_groups, [&](Turns& turns) {
@@ -155,7 +155,7 @@ void attend_together(const Machine& machine, const Attention& in) {
 }  // namespace
 
 void query(const Machine& machine, const Query& in, double epsilon, float* out) {
-    spread(machine.pool, in.n * in.heads, 2 * in.dims, [&](int64_t begin, int64_t end) {
+    spread(machine.pool, in.n * in.heads, in.dims / 2, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i)
             machine.level.norm_turn(in.x + i * in.dims, nullptr, in.turns + i / in.heads * 2 * in.half, in.dims,
                                     in.half, epsilon, out + i * in.dims);

@@ -26,7 +26,7 @@ int windows_of(const Compress& in, int64_t group, PoolWindow* windows) {
 
 void compress(const Machine& machine, const Compress& in) {
     const int64_t dims = in.format.dims, row_bytes = int64_t(in.format.row_bytes());
-    spread(machine.pool, in.end_group - in.first_group, 16 * in.ratio * dims, [&](int64_t begin, int64_t end) {
+    spread(machine.pool, in.end_group - in.first_group, 2 * in.ratio * dims, [&](int64_t begin, int64_t end) {
         std::vector<float> row(dims);
         for (int64_t i = begin; i < end; ++i) {
             PoolWindow windows[2];

@@ -77,14 +77,14 @@ void head_row(const RowLevel& level, const HyperShape& shape, const HyperHead& h
 
 void rms_norm(const Machine& machine, const float* x, const float* weight, double epsilon, int64_t n, int64_t dims,
               float* out) {
-    spread(machine.pool, n, dims, [&](int64_t begin, int64_t end) {
+    spread(machine.pool, n, dims / 2, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i)
             machine.level.norm_turn(x + i * dims, weight, nullptr, dims, 0, epsilon, out + i * dims);
     });
 }
 
 void hyper_in(const Machine& machine, const HyperShape& shape, const HyperIn& in) {
-    spread(machine.pool, shape.n, 2 * shape.num_streams * shape.dims, [&](int64_t begin, int64_t end) {
+    spread(machine.pool, shape.n, shape.num_streams * shape.dims / 2, [&](int64_t begin, int64_t end) {
         for (int64_t row = begin; row < end; ++row) mix_row(machine.level, shape, in, row, in.out + row * shape.dims);
     });
 }
@@ -92,7 +92,7 @@ void hyper_in(const Machine& machine, const HyperShape& shape, const HyperIn& in
 void hyper_out(const Machine& machine, const HyperShape& shape, const float* streams, const float* output,
                const float* post, const float* combination, float* out) {
     const int64_t size = shape.num_streams, dims = shape.dims;
-    spread(machine.pool, shape.n, size * (size + 1) * dims, [&](int64_t begin, int64_t end) {
+    spread(machine.pool, shape.n, size * dims / 2, [&](int64_t begin, int64_t end) {
         for (int64_t row = begin; row < end; ++row)
             machine.level.spread_streams(streams + row * size * dims, output + row * dims, post + row * size,
                                          combination + row * size * size, shape.num_streams, dims,
@@ -101,7 +101,7 @@ void hyper_out(const Machine& machine, const HyperShape& shape, const float* str
 }
 
 void hyper_head(const Machine& machine, const HyperShape& shape, const HyperHead& head) {
-    spread(machine.pool, shape.n, 2 * shape.num_streams * shape.dims, [&](int64_t begin, int64_t end) {
+    spread(machine.pool, shape.n, shape.num_streams * shape.dims / 2, [&](int64_t begin, int64_t end) {
         for (int64_t row = begin; row < end; ++row)
             head_row(machine.level, shape, head, row, head.out + row * shape.dims);
     });

@@ -1,10 +1,12 @@
 // The indexer (fact sheet 2.5): scores of keys, and the best of them.
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <optional>
 #include <vector>
 
-#include "blocks.h"
 #include "operations.h"
+#include "row_rounding.h"
 #include "spread.h"
 
 namespace whitedwarf {
@@ -16,13 +18,18 @@ constexpr int64_t kScoreKeys = 1024;  // keys per task where threads share one q
 // A query's values as integers beside packed keys, if they lie on the FP4 grid (index_query puts them there).
 class PackedQuery {
 public:
-    PackedQuery(const float* values, int heads, int dims) : codes_(heads * dims), scales_(heads * (dims / kKeyBlock)) {
-        for (size_t block = 0; block < scales_.size(); ++block)
-            is_exact_ = is_exact_ && pack(values + block * kKeyBlock, codes_.data() + block * kKeyBlock, scales_[block]);
+    PackedQuery(const float* values, int heads, int dims)
+        : codes_(heads * dims), scales_(heads * (dims / kKeyBlock)), sums_(scales_.size()) {
+        for (size_t block = 0; block < scales_.size() && is_exact_; ++block) {
+            int8_t* codes = codes_.data() + block * kKeyBlock;
+            is_exact_ = pack(values + block * kKeyBlock, codes, scales_[block]);
+            for (int i = 0; i < kKeyBlock; ++i) sums_[block] += codes[i];
+        }
     }
 
-    const int8_t* codes() const { return is_exact_ ? codes_.data() : nullptr; }
-    const float* scales() const { return scales_.data(); }
+    void give(IndexQuery& query) const {
+        if (is_exact_) query.codes = codes_.data(), query.scales = scales_.data(), query.sums = sums_.data();
+    }
 
 private:
     // False if some value is not a whole number of half steps. Codes: per 8 dims the even ones, then the odd ones.
@@ -43,6 +50,7 @@ private:
 
     std::vector<int8_t> codes_;
     std::vector<float> scales_;
+    std::vector<int32_t> sums_;
     bool is_exact_ = true;
 };
 
@@ -51,9 +59,8 @@ class Scorer {
 public:
     Scorer(const RowLevel& level, const IndexPick& in, int64_t query) : level_(level), keys_(in.keys) {
         const int dims = in.keys.format.dims;
-        query_ = {in.queries + query * in.heads * dims, in.weights + query * in.heads, in.heads, dims, nullptr, nullptr};
-        if (in.keys.format.kind == RowKind::packed_key) packed_.emplace_back(query_.values, in.heads, dims);
-        if (!packed_.empty()) query_.codes = packed_[0].codes(), query_.scales = packed_[0].scales();
+        query_ = {in.queries + query * in.heads * dims, in.weights + query * in.heads, in.heads, dims, {}, {}, {}};
+        if (in.keys.format.kind == RowKind::packed_key) packed_.emplace(query_.values, in.heads, dims).give(query_);
     }
 
     void score(int64_t begin, int64_t end, float* scores) const {
@@ -78,7 +85,7 @@ private:
     const RowLevel& level_;
     const StoredRows& keys_;
     IndexQuery query_;
-    std::vector<PackedQuery> packed_;
+    std::optional<PackedQuery> packed_;
 };
 
 // Bits that compare like the floats; both zeros are one number.
@@ -170,10 +177,10 @@ void turn(const float* x, const float* turns, int64_t dims, int half, float* out
 }  // namespace
 
 void index_query(const Machine& machine, const Query& in, bool is_packed, float* out) {
-    spread(machine.pool, in.n * in.heads, 8 * in.dims, [&](int64_t begin, int64_t end) {
+    spread(machine.pool, in.n * in.heads, 2 * in.dims, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
             turn(in.x + i * in.dims, in.turns + i / in.heads * 2 * in.half, in.dims, in.half, out + i * in.dims);
-            if (is_packed) round_like_keys(out + i * in.dims, int(in.dims));
+            if (is_packed) machine.level.round_like_keys(out + i * in.dims, int(in.dims));
         }
     });
 }

@@ -4,8 +4,13 @@
 
 #include <cmath>
 
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
 #include "arithmetic.h"
 #include "row_level.h"
+#include "row_rounding.h"
 
 namespace whitedwarf {
 
@@ -59,6 +64,57 @@ static inline void spread_streams(const float* streams, const float* output, con
             const float* stream = streams + j * dims;
             for (int64_t i = 0; i < dims; ++i) target[i] += share * stream[i];
         }
+    }
+}
+
+// Butterflies with strides below 8 of eight neighbours, and with strides 8, 16, ...: the sums of rows.cpp's hadamard.
+static inline void small_butterflies(float* x) {
+#if defined(__AVX2__)
+    // low + high below, low - high above: the swapped vector plus the vector with the upper signs changed
+    const auto signs = [](int a, int b, int c) {
+        const int s = int(0x80000000);
+        return _mm256_castsi256_ps(_mm256_setr_epi32(0, a * s, b * s, (a ^ b) * s, c * s, (a ^ c) * s, (b ^ c) * s,
+                                                     (a ^ b ^ c) * s));
+    };
+    __m256 v = _mm256_loadu_ps(x);
+    v = _mm256_add_ps(_mm256_permute_ps(v, 0xb1), _mm256_xor_ps(v, signs(1, 0, 0)));
+    v = _mm256_add_ps(_mm256_permute_ps(v, 0x4e), _mm256_xor_ps(v, signs(0, 1, 0)));
+    v = _mm256_add_ps(_mm256_permute2f128_ps(v, v, 1), _mm256_xor_ps(v, signs(0, 0, 1)));
+    _mm256_storeu_ps(x, v);
+#else
+    for (int stride = 1; stride < 8; stride *= 2)
+        for (int i = 0; i < 8; ++i)
+            if (!(i & stride)) {
+                const float low = x[i], high = x[i + stride];
+                x[i] = low + high;
+                x[i + stride] = low - high;
+            }
+#endif
+}
+
+static inline void large_butterflies(float* x, int dims, int stride) {
+    for (int start = 0; start < dims; start += 2 * stride) {
+        float* __restrict low = x + start;
+        float* __restrict high = x + start + stride;
+        for (int i = 0; i < stride; i += 8)
+            for (int lane = 0; lane < 8; ++lane) {
+                const float a = low[i + lane], b = high[i + lane];
+                low[i + lane] = a + b;
+                high[i + lane] = a - b;
+            }
+    }
+}
+
+// What an index query becomes beside packed keys: rotated and rounded, in place.
+static inline void round_like_keys(float* x, int dims) {
+    for (int i = 0; i < dims; i += 8) small_butterflies(x + i);
+    for (int stride = 8; stride < dims; stride *= 2) large_butterflies(x, dims, stride);
+    const float factor = float(1.0 / std::sqrt(double(dims)));
+    for (int i = 0; i < dims; ++i) x[i] *= factor;
+    for (int start = 0; start < dims; start += kKeyBlock) {
+        uint32_t codes[kKeyBlock];
+        const float scale = power_of_two(round_key_block(x + start, codes));
+        for (int i = 0; i < kKeyBlock; ++i) x[start + i] = from_e2m1(codes[i]) * scale;
     }
 }
 

@@ -32,6 +32,7 @@ struct IndexQuery {
     int dims;
     const int8_t* codes;  // (heads, dims) twice the e2m1 values; per 8 dims the even ones, then the odd ones; or null
     const float* scales;  // (heads, dims / 32), a quarter of the powers of two (both factors are doubled)
+    const int32_t* sums;  // (heads, dims / 32): sum of the codes, for levels that offset the keys' side
 };
 
 // Consecutive positions of one window that pooling reads; rows lie `stride` values apart.
@@ -47,6 +48,9 @@ struct RowLevel {
     const char* name;
 
     void (*decode_row)(const RowFormat& format, const uint8_t* row, float* out);
+
+    // What an index query becomes beside packed keys: rotated and rounded to FP4, in place.
+    void (*round_like_keys)(float* x, int dims);
 
     double (*sum_squares)(const float* x, int64_t count);
 

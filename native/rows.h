@@ -30,19 +30,10 @@ void encode_row(const RowFormat& format, float* x, uint8_t* out);
 // Decode one row. Packed keys stay in their rotated frame.
 void decode_row(const RowFormat& format, const uint8_t* row, float* out);
 
-// What an index query becomes beside packed keys: rotated and rounded, in place.
-void round_like_keys(float* x, int dims);
-
 // Normalised Walsh-Hadamard transform in natural order; dims is a power of two.
 void hadamard(float* x, int dims);
 
-// The exponent e with 2^e >= ratio > 2^(e-1), from the bits of a positive normal float.
-int power_of_two_above(float ratio);
-
-// 2^exponent for the exponents that a byte of scale can hold.
-float power_of_two(int exponent);
-
+// Nearest-even float16.
 uint16_t to_f16(float value);
-float from_f16(uint16_t bits);
 
 }  // namespace whitedwarf

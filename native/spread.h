@@ -7,12 +7,12 @@
 
 namespace whitedwarf {
 
-constexpr int64_t kWorthThreads = 1 << 16;  // multiplications below which waking the pool costs more than it gives
+constexpr int64_t kWorthThreads = 30000;  // nanoseconds (roughly) below which waking the pool costs more than it gives
 
 // body(begin, end) over fair shares of [0, rows), or over everything at once where it is little work.
 template <typename Body>
-void spread(Pool& pool, int64_t rows, int64_t work_per_row, const Body& body) {
-    if (rows == 1 || rows * work_per_row < kWorthThreads)
+void spread(Pool& pool, int64_t rows, int64_t row_ns, const Body& body) {
+    if (rows == 1 || rows * row_ns < kWorthThreads)
         body(int64_t(0), rows);
     else
         pool.split(rows, [&](int64_t begin, int64_t end, int) { body(begin, end); });

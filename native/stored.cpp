@@ -8,7 +8,7 @@ namespace whitedwarf {
 
 void kv_rows(const Machine& machine, const KvRows& rows) {
     const int64_t dims = rows.format.dims, turn_size = 2 * rows.half, row_bytes = int64_t(rows.format.row_bytes());
-    spread(machine.pool, rows.n, 8 * dims, [&](int64_t begin, int64_t end) {
+    spread(machine.pool, rows.n, 4 * dims, [&](int64_t begin, int64_t end) {
         std::vector<float> row(dims);
         for (int64_t i = begin; i < end; ++i) {
             machine.level.norm_turn(rows.x + i * dims, rows.norm, rows.turns + i * turn_size, dims, rows.half,
@@ -20,7 +20,7 @@ void kv_rows(const Machine& machine, const KvRows& rows) {
 
 void encode_rows(const Machine& machine, const RowFormat& format, const float* x, int64_t n, uint8_t* out) {
     const int64_t dims = format.dims, row_bytes = int64_t(format.row_bytes());
-    spread(machine.pool, n, 8 * dims, [&](int64_t begin, int64_t end) {
+    spread(machine.pool, n, 4 * dims, [&](int64_t begin, int64_t end) {
         std::vector<float> row(dims);
         for (int64_t i = begin; i < end; ++i) {
             row.assign(x + i * dims, x + (i + 1) * dims);
@@ -31,7 +31,7 @@ void encode_rows(const Machine& machine, const RowFormat& format, const float* x
 
 void decode_rows(const Machine& machine, const StoredRows& rows, float* out) {
     const int64_t dims = rows.format.dims;
-    spread(machine.pool, rows.count, dims, [&](int64_t begin, int64_t end) {
+    spread(machine.pool, rows.count, dims / 4, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) machine.level.decode_row(rows.format, rows.row(i), out + i * dims);
     });
 }

@@ -7,7 +7,8 @@ namespace {
 
 float dot(const float* a, const float* b, int64_t dims) {
     float acc[kFloatLanes] = {};
-    for (int64_t i = 0; i < dims; ++i) acc[i % kFloatLanes] = std::fma(a[i], b[i], acc[i % kFloatLanes]);
+    for (int64_t i = 0; i < dims; i += kFloatLanes)
+        for (int lane = 0; lane < kFloatLanes; ++lane) acc[lane] = std::fma(a[i + lane], b[i + lane], acc[lane]);
     return sum_lanes(acc, kFloatLanes);
 }
 
@@ -60,8 +61,17 @@ void score_packed(const IndexQuery& query, const uint8_t* keys, int64_t stride, 
 }  // namespace
 
 const RowLevel kScalarRows = {
-    "scalar",      decode_row, sum_squares,              norm_turn,        mix_streams, spread_streams, pool_rows,
-    attend_with<dots, blend>, score_with<dots>, score_packed,
+    .name = "scalar",
+    .decode_row = decode_row,
+    .round_like_keys = round_like_keys,
+    .sum_squares = sum_squares,
+    .norm_turn = norm_turn,
+    .mix_streams = mix_streams,
+    .spread_streams = spread_streams,
+    .pool_rows = pool_rows,
+    .attend = attend_with<dots, blend>,
+    .score_floats = score_with<dots>,
+    .score_packed = score_packed,
 };
 
 }  // namespace whitedwarf

@@ -12,7 +12,11 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 COMPILER = shutil.which("aarch64-linux-gnu-g++")
 EMULATOR = shutil.which("qemu-aarch64")
-PORTABLE = ("dispatch.cpp", "pool.cpp", "matmul.cpp", "experts.cpp")
+# Which sources each driver needs: portable ones, and of every level.
+DRIVERS = {
+    "neon_driver": (("dispatch", "pool", "matmul", "experts"), ("float", "level", "multiply", "unpack")),
+    "neon_rows_driver": (("rows", "row_level"), ("row_level",)),
+}
 FLAGS = ("-std=c++20", "-O2", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off", "-pthread", f"-I{ROOT / 'native'}")
 NEON_FLAGS = ("-march=armv8.2-a+dotprod",)
 
@@ -22,23 +26,27 @@ needs_tools = pytest.mark.skipif(
 )
 
 
-def compile_driver(folder: Path) -> Path:
-    sources = [ROOT / "native" / name for name in PORTABLE]
-    sources += [*(ROOT / "native" / "scalar").glob("*.cpp"), ROOT / "tests" / "native" / "neon_driver.cpp"]
-    neon = list((ROOT / "native" / "neon").glob("*.cpp"))
-    for source in neon:
-        target = folder / f"neon_{source.stem}.o"
-        subprocess.run([COMPILER, *FLAGS, *NEON_FLAGS, "-c", str(source), "-o", str(target)], check=True)
-    objects = [str(folder / f"neon_{source.stem}.o") for source in neon]
-    driver = folder / "neon_driver"
-    subprocess.run([COMPILER, *FLAGS, *map(str, sources), *objects, "-o", str(driver)], check=True)
+def existing(folder: str, names: tuple[str, ...]) -> list[Path]:
+    return [path for name in names if (path := ROOT / "native" / folder / f"{name}.cpp").exists()]
+
+
+def compile_driver(folder: Path, name: str) -> Path:
+    portable, by_level = DRIVERS[name]
+    sources = [*existing(".", portable), *existing("scalar", by_level), ROOT / "tests" / "native" / f"{name}.cpp"]
+    objects = []
+    for source in existing("neon", by_level):
+        objects.append(folder / f"neon_{source.stem}.o")
+        subprocess.run([COMPILER, *FLAGS, *NEON_FLAGS, "-c", str(source), "-o", str(objects[-1])], check=True)
+    driver = folder / name
+    subprocess.run([COMPILER, *FLAGS, *map(str, sources), *map(str, objects), "-o", str(driver)], check=True)
     return driver
 
 
 @pytest.mark.slow
 @needs_tools
-def test_neon_gives_the_bits_of_the_scalar_level(tmp_path):
-    driver = compile_driver(tmp_path)
+@pytest.mark.parametrize("name", DRIVERS)
+def test_neon_gives_the_bits_of_the_scalar_level(name, tmp_path):
+    driver = compile_driver(tmp_path, name)
     run = subprocess.run(
         [EMULATOR, "-L", "/usr/aarch64-linux-gnu", str(driver)], capture_output=True, text=True, timeout=300
     )

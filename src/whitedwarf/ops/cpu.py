@@ -1,4 +1,4 @@
-"""The native backend: one or two calls into `whitedwarf._native` per operation, weights used where they lie in the file.
+"""The native backend: a call or two into `whitedwarf._native` per operation, weights used where they lie in the file.
 
 Promises what ops/base.py asks for, in float32, and more: the same bits at every CPU level and for every number of
 threads. Knows no arithmetic itself; native/level.h and native/row_level.h state it.
