@@ -152,6 +152,12 @@ void quantize_activations(Kernels& self, FloatsIn2 x,
     run_unlocked(self, [&] { self.quantise(x.data(), rows, cols, kActivationBlock, target); });
 }
 
+uint64_t read_all(Kernels& self, BytesIn1 bytes) {
+    uint64_t result = 0;
+    run_unlocked(self, [&] { result = self.read_all(bytes.data(), int64_t(bytes.shape(0))); });
+    return result;
+}
+
 std::vector<std::string> level_names() {
     std::vector<std::string> names;
     for (const Level* level : available_levels()) names.emplace_back(level->name);
@@ -186,6 +192,8 @@ NB_MODULE(_native, module) {
         .def("dequantize", dequantize, "w"_a, "out"_a.noconvert(), "All rows of w as float32.")
         .def("quantize_activations", quantize_activations, "x"_a.noconvert(), "q"_a.noconvert(),
              "scales"_a.noconvert(), "The int8 form of activations: blocks of 32, scale = amax / 127.");
+    kernels.def("read_all", read_all, "bytes"_a.noconvert(),
+                "Read every byte with all threads; returns the xor of its 8-byte words (a tail below 8 is left out).");
     bind_attention(kernels);
 }
 
