@@ -109,9 +109,9 @@ private:
 // One thread, one query, all heads.
 void attend_alone(const Machine& machine, const Attention& in) {
     const int heads = in.queries.heads;
-    share(machine.pool, in.queries.n, [&](Turns& turns) {
+    share(machine.pool, in.queries.n, [&](Tickets& tickets) {
         std::vector<float> block(kAttendKeys * in.queries.dims), scores(heads * kAttendKeys), top(heads), sum(heads);
-        for (int64_t query; turns.take(query);) {
+        for (int64_t query; tickets.take(query);) {
             const Keys keys(in, query);
             Attending attending(in, query, 0, heads, top.data(), sum.data());
             attending.start();
@@ -138,9 +138,9 @@ void attend_together(const Machine& machine, const Attention& in) {
             spread(machine.pool, end - begin, dims / 4, [&](int64_t from, int64_t to) {
                 keys.decode(machine.level, begin + from, begin + to, rows.data() + from * dims);
             });
-            share(machine.pool, num_groups, [&](Turns& turns) {
+            share(machine.pool, num_groups, [&](Tickets& tickets) {
                 std::vector<float> scores(kTeamHeads * kAttendKeys);
-                for (int64_t group; turns.take(group);) {
+                for (int64_t group; tickets.take(group);) {
                     const int first = int(group) * kTeamHeads, count = std::min(kTeamHeads, heads - first);
                     Attending attending(in, query, first, count, top.data() + first, sum.data() + first);
                     if (begin == 0) attending.start();

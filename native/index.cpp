@@ -135,9 +135,9 @@ bool pick_all(int64_t count, int64_t top, int32_t* out) {
 }
 
 void pick_alone(const Machine& machine, const IndexPick& in) {
-    share(machine.pool, in.n, [&](Turns& turns) {
+    share(machine.pool, in.n, [&](Tickets& tickets) {
         std::vector<float> scores;
-        for (int64_t query; turns.take(query);) {
+        for (int64_t query; tickets.take(query);) {
             const int64_t count = in.counts[query];
             if (pick_all(count, in.top, in.out + query * in.top)) continue;
             scores.resize(std::max<size_t>(scores.size(), count));
@@ -154,8 +154,8 @@ void pick_together(const Machine& machine, const IndexPick& in) {
         if (pick_all(count, in.top, in.out + query * in.top)) continue;
         scores.resize(count);
         const Scorer scorer(machine.level, in, query);
-        share(machine.pool, (count + kScoreKeys - 1) / kScoreKeys, [&](Turns& turns) {
-            for (int64_t task; turns.take(task);)
+        share(machine.pool, (count + kScoreKeys - 1) / kScoreKeys, [&](Tickets& tickets) {
+            for (int64_t task; tickets.take(task);)
                 scorer.score(task * kScoreKeys, std::min(count, (task + 1) * kScoreKeys),
                              scores.data() + task * kScoreKeys);
         });
