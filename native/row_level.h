@@ -54,7 +54,7 @@ struct RowLevel {
 
     double (*sum_squares)(const float* x, int64_t count);
 
-    // x / rms * weight (null = 1), then the last 2 * half values turned pairwise by (cos, sin); in double, rounded once.
+    // x / rms * weight (null = 1), then the last 2 * half values turned pairwise by (cos, sin); rounded at the end.
     void (*norm_turn)(const float* x, const float* weight, const float* turns, int64_t dims, int half, double epsilon,
                       float* out);
 
