@@ -15,8 +15,8 @@ namespace whitedwarf {
 
 namespace {
 
-constexpr int kTeamHeads = 4;        // heads per task where threads share one query
-constexpr int kTeamKeys = 16 * kAttendKeys;  // keys decoded between two meetings of those threads
+constexpr int kHeadUnit = 4;                 // heads that a kernel takes at once
+constexpr int kTeamKeys = 16 * kAttendKeys;  // keys decoded between two meetings of threads that share a query
 
 // The rows one query sees, in order.
 class Keys {
@@ -125,9 +125,16 @@ void attend_alone(const Machine& machine, const Attention& in) {
     });
 }
 
+// Two tasks per thread: few, because each reads all keys.
+int heads_per_task(int heads, int threads) {
+    const int units = (heads + kHeadUnit - 1) / kHeadUnit;
+    return kHeadUnit * ((units + 2 * threads - 1) / (2 * threads));
+}
+
 // Threads share the queries one after the other: first they decode blocks together, then each takes some heads.
 void attend_together(const Machine& machine, const Attention& in) {
-    const int heads = in.queries.heads, num_groups = (heads + kTeamHeads - 1) / kTeamHeads;
+    const int heads = in.queries.heads, group_heads = heads_per_task(heads, machine.pool.threads());
+    const int num_groups = (heads + group_heads - 1) / group_heads;
     const int64_t dims = in.queries.dims;
     std::vector<float> rows, top(heads), sum(heads);
     for (int64_t query = 0; query < in.queries.n; ++query) {
@@ -139,9 +146,9 @@ void attend_together(const Machine& machine, const Attention& in) {
                 keys.decode(machine.level, begin + from, begin + to, rows.data() + from * dims);
             });
             share(machine.pool, num_groups, [&](Tickets& tickets) {
-                std::vector<float> scores(kTeamHeads * kAttendKeys);
+                std::vector<float> scores(group_heads * kAttendKeys);
                 for (int64_t group; tickets.take(group);) {
-                    const int first = int(group) * kTeamHeads, count = std::min(kTeamHeads, heads - first);
+                    const int first = int(group) * group_heads, count = std::min(group_heads, heads - first);
                     Attending attending(in, query, first, count, top.data() + first, sum.data() + first);
                     if (begin == 0) attending.start();
                     attending.take(machine.level, rows.data(), end - begin, scores.data());
