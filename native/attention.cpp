@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <vector>
 
 #include "spread.h"
@@ -17,6 +18,8 @@ namespace {
 
 constexpr int kHeadUnit = 4;                 // heads that a kernel takes at once
 constexpr int kTeamKeys = 16 * kAttendKeys;  // keys decoded between two meetings of threads that share a query
+
+std::unique_ptr<float[]> unset_floats(int64_t count) { return std::make_unique_for_overwrite<float[]>(size_t(count)); }
 
 // The rows one query sees, in order.
 class Keys {
@@ -110,15 +113,16 @@ private:
 void attend_alone(const Machine& machine, const Attention& in) {
     const int heads = in.queries.heads;
     share(machine.pool, in.queries.n, [&](Tickets& tickets) {
-        std::vector<float> block(kAttendKeys * in.queries.dims), scores(heads * kAttendKeys), top(heads), sum(heads);
+        const auto block = unset_floats(kAttendKeys * in.queries.dims);
+        std::vector<float> scores(heads * kAttendKeys), top(heads), sum(heads);
         for (int64_t query; tickets.take(query);) {
             const Keys keys(in, query);
             Attending attending(in, query, 0, heads, top.data(), sum.data());
             attending.start();
             for (int64_t k = 0; k < keys.count(); k += kAttendKeys) {
                 const int64_t end = std::min(keys.count(), k + kAttendKeys);
-                keys.decode(machine.level, k, end, block.data());
-                attending.take(machine.level, block.data(), end - k, scores.data());
+                keys.decode(machine.level, k, end, block.get());
+                attending.take(machine.level, block.get(), end - k, scores.data());
             }
             attending.finish();
         }
@@ -136,14 +140,14 @@ void attend_together(const Machine& machine, const Attention& in) {
     const int heads = in.queries.heads, group_heads = heads_per_task(heads, machine.pool.threads());
     const int num_groups = (heads + group_heads - 1) / group_heads;
     const int64_t dims = in.queries.dims;
-    std::vector<float> rows, top(heads), sum(heads);
+    const auto rows = unset_floats(kTeamKeys * dims);
+    std::vector<float> top(heads), sum(heads);
     for (int64_t query = 0; query < in.queries.n; ++query) {
         const Keys keys(in, query);
-        rows.resize(std::min<int64_t>(keys.count(), kTeamKeys) * dims);
         for (int64_t begin = 0; begin < keys.count(); begin += kTeamKeys) {
             const int64_t end = std::min<int64_t>(keys.count(), begin + kTeamKeys);
             spread(machine.pool, end - begin, dims / 4, [&](int64_t from, int64_t to) {
-                keys.decode(machine.level, begin + from, begin + to, rows.data() + from * dims);
+                keys.decode(machine.level, begin + from, begin + to, rows.get() + from * dims);
             });
             share(machine.pool, num_groups, [&](Tickets& tickets) {
                 std::vector<float> scores(group_heads * kAttendKeys);
@@ -151,7 +155,7 @@ void attend_together(const Machine& machine, const Attention& in) {
                     const int first = int(group) * group_heads, count = std::min(group_heads, heads - first);
                     Attending attending(in, query, first, count, top.data() + first, sum.data() + first);
                     if (begin == 0) attending.start();
-                    attending.take(machine.level, rows.data(), end - begin, scores.data());
+                    attending.take(machine.level, rows.get(), end - begin, scores.data());
                     if (end == keys.count()) attending.finish();
                 }
             });

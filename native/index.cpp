@@ -40,12 +40,13 @@ private:
         if (exponent > 100) return false;
         const float grow = 2.0f * power_of_two(-exponent);
         scale = power_of_two(exponent - 2);
+        bool is_exact = true;
         for (int i = 0; i < kKeyBlock; ++i) {
             const float steps = x[i] * grow;
-            if (!(std::fabs(steps) <= 12.0f) || steps != std::nearbyint(steps)) return false;
-            codes[i / 8 * 8 + i % 2 * 4 + i % 8 / 2] = int8_t(steps);
+            is_exact = is_exact && std::fabs(steps) <= 12.0f && steps == (steps + 0x1.8p23f) - 0x1.8p23f;
+            codes[i / 8 * 8 + i % 2 * 4 + i % 8 / 2] = is_exact ? int8_t(steps) : int8_t(0);
         }
-        return true;
+        return is_exact;
     }
 
     std::vector<int8_t> codes_;
