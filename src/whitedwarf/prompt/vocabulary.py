@@ -53,10 +53,11 @@ class Vocabulary:
         lines = _strings(metadata, MERGES_KEY)
         reachable = BYTE_OF.keys() | {line.replace(" ", "") for line in lines}
         is_listed = _listed_as_text(metadata, tokens)
-        is_text = [listed and token in reachable for listed, token in zip(is_listed, tokens, strict=True)]
-        text_ids = {token: token_id for token_id, token in enumerate(tokens) if is_text[token_id]}
-        special_ids = {token: token_id for token_id, token in enumerate(tokens) if not is_text[token_id]}
         _check_each_once(tokens)
+        text_ids = dict(zip(tokens, range(len(tokens)), strict=True))
+        special_ids = {token: i for token, i in text_ids.items() if not (is_listed[i] and token in reachable)}
+        for token in special_ids:
+            del text_ids[token]
         _check_bytes(text_ids)
         return cls(tuple(tokens), _merges(lines), text_ids, special_ids)
 
