@@ -167,6 +167,7 @@ std::vector<std::string> level_names() {
 }  // namespace
 
 NB_MODULE(_native, module) {
+    nb::set_leak_warnings(false);  // Kernels kept by a module until the interpreter ends are nobody's mistake
     module.doc() = "Matrix products on GGUF weights (native/level.h states the arithmetic).";
 
     nb::class_<Matrix>(module, "Matrix", "Weights as they lie in the file: (rows, cols) or (experts, rows, cols).")
