@@ -5,7 +5,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-P ?= Where does bread come from?
+P ?= What is the capital of France?
 NATIVE := CMakeLists.txt pyproject.toml $(shell find native -name '*.cpp' -o -name '*.h')
 
 .PHONY: run test lint bench clean
@@ -27,7 +27,7 @@ $(VENV)/installed-test: $(VENV)/installed
 	@touch $@
 
 run: $(VENV)/installed
-	@$(BIN)/whitedwarf run --nothink -p "$(P)"
+	@$(BIN)/whitedwarf run --nothink --temp 0 -p "$(P)"
 
 lint: $(VENV)/installed-test
 	$(BIN)/ruff check .

@@ -1,10 +1,10 @@
 """Make the bundled model: a release-layout folder -> src/whitedwarf/data/nano.gguf.
 
-    python scripts/make_nano.py [--source FOLDER] [--target FILE] [--experts Q8_0|Q4_K]
+    python scripts/make_nano.py [--source FOLDER] [--target FILE] [--experts Q4_K|Q8_0]
 
 Promises the same bytes for the same source. Matrices are Q8_0, routed experts what --experts says; everything small
 that steers the rest (norms, hyper-connections, routers, position tables) stays F32. It does not judge the model: the
-choice between Q8_0 and Q4_K is made with `eval.jsonl` and the engine.
+choice of Q4_K over Q8_0 was made with `eval.jsonl` and the engine: both answer 150 of 204 rows exactly.
 """
 
 import argparse
@@ -36,7 +36,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--source", type=Path, default=SOURCE)
     parser.add_argument("--target", type=Path, default=TARGET)
-    parser.add_argument("--experts", choices=["Q8_0", "Q4_K"], default="Q8_0")
+    parser.add_argument("--experts", choices=["Q8_0", "Q4_K"], default="Q4_K")
     arguments = parser.parse_args()
     experts = GgmlType[arguments.experts]
     options = ConvertOptions(
