@@ -15,35 +15,38 @@ static inline float sum_lanes(float* acc, int lanes) {
     return acc[0];
 }
 
-static inline void quantise_block(const float* x, int granule, int8_t* q, float* scales, float* sums, int32_t* q_sums) {
+// Returns the scale.
+static inline float quantise_block(const float* x, int8_t* q) {
     uint32_t amax_bits = 0;  // magnitudes compare like their bits, and NaN above inf
     for (int i = 0; i < kActivationBlock; ++i) {
         const uint32_t bits = bits_of_float(x[i]) & 0x7fffffff;
         amax_bits = bits > amax_bits ? bits : amax_bits;
     }
     const bool is_finite = amax_bits < 0x7f800000;
-    float d = is_finite ? float_of_bits(amax_bits) / 127.0f : float_of_bits(0x7fc00000);
-    if (is_finite && d < 0x1p-126f) d = 0.0f;
-    if (is_finite && d > 0.0f)
+    const float d = is_finite ? float_of_bits(amax_bits) / 127.0f : float_of_bits(0x7fc00000);
+    const bool is_normal = is_finite && d >= 0x1p-126f;
+    if (is_normal)
         // Adding and taking away 1.5 * 2^23 rounds half to even.
         for (int i = 0; i < kActivationBlock; ++i) q[i] = int8_t((x[i] / d + 12582912.0f) - 12582912.0f);
     else
         for (int i = 0; i < kActivationBlock; ++i) q[i] = 0;
-    for (int s = 0; s < kActivationBlock / granule; ++s) {
-        int32_t total = 0;
-        for (int i = 0; i < granule; ++i) total += q[s * granule + i];
-        scales[s] = d;
-        q_sums[s] = total;
-        sums[s] = d * float(total);
-    }
+    return is_finite && !is_normal ? 0.0f : d;
 }
 
-static inline void quantise_blocks(const float* x, int64_t cols, int granule, int8_t* q, float* scales, float* sums,
-                                   int32_t* q_sums) {
-    const int per_block = kActivationBlock / granule;
-    for (int64_t b = 0; b < cols / kActivationBlock; ++b)
-        quantise_block(x + b * kActivationBlock, granule, q + b * kActivationBlock, scales + b * per_block,
-                       sums + b * per_block, q_sums + b * per_block);
+// Columns in their own order, one scale and one sum per granule.
+static inline void quantise_in_order(const float* x, int64_t first, int64_t count, const IntegerRows& out,
+                                     int64_t row) {
+    for (int64_t k = first; k < first + count; k += kActivationBlock, x += kActivationBlock) {
+        int8_t* q = out.q + row * out.pitch() + k;
+        const float d = quantise_block(x, q);
+        for (int at = 0; at < kActivationBlock; at += out.granule) {
+            int32_t total = 0;
+            for (int i = 0; i < out.granule; ++i) total += q[at + i];
+            const int64_t s = row * out.stride() + (k + at) / out.granule;
+            out.scales[s] = d;
+            out.sums[s] = d * float(total);
+        }
+    }
 }
 
 // exp to about 1 ulp without a library call, so that it vectorises and is the same everywhere. |x| is clamped to 87.

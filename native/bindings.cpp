@@ -146,10 +146,7 @@ void quantize_activations(Kernels& self, FloatsIn2 x,
         throw std::invalid_argument("x must have a multiple of 32 columns; got " + text(cols));
     check_shape("q", q, rows, cols);
     check_shape("scales", scales, rows, cols / kActivationBlock);
-    std::vector<float> sums(rows * cols / kActivationBlock);
-    std::vector<int32_t> q_sums(sums.size());
-    const IntegerRows target{q.data(), scales.data(), sums.data(), q_sums.data(), cols, kActivationBlock};
-    run_unlocked(self, [&] { self.quantise(x.data(), rows, cols, kActivationBlock, target); });
+    run_unlocked(self, [&] { self.quantise_in_order(x.data(), rows, cols, q.data(), scales.data()); });
 }
 
 std::vector<std::string> level_names() {
@@ -185,7 +182,7 @@ NB_MODULE(_native, module) {
         .def("embed", embed, "w"_a, "ids"_a.noconvert(), "out"_a.noconvert(), "Rows of w as float32.")
         .def("dequantize", dequantize, "w"_a, "out"_a.noconvert(), "All rows of w as float32.")
         .def("quantize_activations", quantize_activations, "x"_a.noconvert(), "q"_a.noconvert(),
-             "scales"_a.noconvert(), "The int8 form of activations: blocks of 32, scale = amax / 127.");
+             "scales"_a.noconvert(), "The int8 form of activations, in order: blocks of 32, scale = amax / 127.");
     bind_attention(kernels);
 }
 

@@ -45,7 +45,7 @@ constexpr Layout kLayouts[] = {
 constexpr int kNumLayouts = sizeof(kLayouts) / sizeof(kLayouts[0]);
 
 // Index into kLayouts, or -1 for a type this module does not know.
-static inline int layout_index(int type) {
+static constexpr int layout_index(int type) {
     for (int i = 0; i < kNumLayouts; ++i)
         if (kLayouts[i].type == type) return i;
     return -1;

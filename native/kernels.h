@@ -51,7 +51,9 @@ public:
     // out (tokens, D): sum over the slots, in slot order, of down(weight * swiglu(gate x, up x)).
     void experts(const float* x, const Routing& routing, const FeedForward& ffn, float* out, bool quality);
     void decode_rows(const MatrixView& w, const int32_t* ids, int64_t count, float* out);  // ids null = all rows
-    void quantise(const float* x, int64_t rows, int64_t cols, int granule, IntegerRows out);
+    // q (rows, cols), scales (rows, cols / 32): the activations as every level rounds them.
+    void quantise_in_order(const float* x, int64_t rows, int64_t cols, int8_t* q, float* scales);
+    void quantise(const float* x, int64_t rows, int64_t cols, const IntegerRows& out);
 
     // Building blocks of the above.
     IntegerRows reserve_integers(Scratch& scratch, int64_t rows, int64_t cols, int granule);

@@ -5,43 +5,56 @@
 #include "kernels.h"
 
 namespace whitedwarf {
+namespace {
+
+void clear_last_superblock(const IntegerRows& x, int64_t row) {
+    std::fill_n(x.q + row * x.pitch() + x.padded - kSuperblock, kSuperblock, int8_t(0));
+    // A level may use 16 entries per superblock or one per granule: the last superblock's, either way.
+    for (int64_t s = (x.padded - kSuperblock) / x.granule; s < x.padded / 16; ++s) {
+        x.scales[row * x.stride() + s] = x.sums[row * x.stride() + s] = 0.0f;
+        x.offsets[row * x.stride() + s] = 0;
+    }
+}
+
+}  // namespace
 
 void Kernels::reserve_thread_scratch(int64_t bytes) {
     for (auto& scratch : scratch_) scratch.reserve(bytes);
 }
 
 IntegerRows Kernels::reserve_integers(Scratch& scratch, int64_t rows, int64_t cols, int granule) {
-    const int64_t padded = padded_columns(cols), granules = rows * (padded / granule);
-    const int64_t values = aligned(rows * padded), each = aligned(granules * int64_t(sizeof(float)));
+    IntegerRows result{nullptr, nullptr, nullptr, nullptr, padded_columns(cols), granule};
+    const int64_t values = aligned(rows * result.pitch());
+    const int64_t each = aligned(rows * result.stride() * int64_t(sizeof(float)));
     uint8_t* at = scratch.reserve(values + 3 * each);
-    return {reinterpret_cast<int8_t*>(at),
-            reinterpret_cast<float*>(at + values),
-            reinterpret_cast<float*>(at + values + each),
-            reinterpret_cast<int32_t*>(at + values + 2 * each),
-            padded,
-            granule};
+    result.q = reinterpret_cast<int8_t*>(at);
+    result.scales = reinterpret_cast<float*>(at + values);
+    result.sums = reinterpret_cast<float*>(at + values + each);
+    result.offsets = reinterpret_cast<int32_t*>(at + values + 2 * each);
+    for (int64_t row = 0; cols < result.padded && row < rows; ++row) clear_last_superblock(result, row);
+    return result;
 }
 
-void Kernels::quantise(const float* x, int64_t rows, int64_t cols, int granule, IntegerRows out) {
-    const int64_t used = cols / granule, granules = out.granules();
+void Kernels::quantise(const float* x, int64_t rows, int64_t cols, const IntegerRows& out) {
     pool_.split(rows, [&](int64_t begin, int64_t end, int) {
-        for (int64_t row = begin; row < end; ++row) {
-            int8_t* q = out.q + row * out.padded;
-            const int64_t first = row * granules;
-            level_.quantise(x + row * cols, cols, granule, q, out.scales + first, out.sums + first, out.q_sums + first);
-            std::fill(q + cols, q + out.padded, int8_t(0));
-            std::fill(out.scales + first + used, out.scales + first + granules, 0.0f);
-            std::fill(out.sums + first + used, out.sums + first + granules, 0.0f);
-            std::fill(out.q_sums + first + used, out.q_sums + first + granules, 0);
-        }
+        for (int64_t row = begin; row < end; ++row) level_.quantise(x + row * cols, 0, cols, out, row);
     });
+}
+
+void Kernels::quantise_in_order(const float* x, int64_t rows, int64_t cols, int8_t* q, float* scales) {
+    const IntegerRows target = reserve_integers(input_, 1, cols, kActivationBlock);
+    for (int64_t row = 0; row < rows; ++row) {
+        kScalar.quantise(x + row * cols, 0, cols, target, 0);
+        std::copy_n(target.q, cols, q + row * cols);
+        std::copy_n(target.scales, cols / kActivationBlock, scales + row * (cols / kActivationBlock));
+    }
 }
 
 Activations Kernels::prepare(const float* x, int64_t rows, const MatrixView& w, bool quality, Scratch& scratch) {
     Activations result{{x, w.cols}, {}};
     if (quality || w.layout->granule == 0) return result;
     result.integers = reserve_integers(scratch, rows, w.cols, w.layout->granule);
-    quantise(x, rows, w.cols, w.layout->granule, result.integers);
+    quantise(x, rows, w.cols, result.integers);
     return result;
 }
 

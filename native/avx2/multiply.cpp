@@ -22,8 +22,8 @@ __m256i sixteens(const uint8_t* codes, const int8_t* q) {
 
 template <bool kHasMin>
 float dot32(const Unpacked& w, const IntegerRows& x, int64_t row) {
-    const int8_t* q = x.q + row * x.padded;
-    const float *scales = x.scales + row * x.granules(), *sums = x.sums + row * x.granules();
+    const int8_t* q = x.q + row * x.pitch();
+    const float *scales = x.scales + row * x.stride(), *sums = x.sums + row * x.stride();
     __m256 acc = _mm256_setzero_ps();
     for (int64_t k = 0, s = 0; k < x.padded; k += 256, s += 8) {
         const __m256i a = sixteens<kHasMin>(w.codes + k, q + k);
@@ -38,8 +38,8 @@ float dot32(const Unpacked& w, const IntegerRows& x, int64_t row) {
 
 template <bool kHasMin>
 float dot16(const Unpacked& w, const IntegerRows& x, int64_t row) {
-    const int8_t* q = x.q + row * x.padded;
-    const float *scales = x.scales + row * x.granules(), *sums = x.sums + row * x.granules();
+    const int8_t* q = x.q + row * x.pitch();
+    const float *scales = x.scales + row * x.stride(), *sums = x.sums + row * x.stride();
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     __m256 acc[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
     for (int64_t k = 0, s = 0; k < x.padded; k += 256, s += 16)

@@ -1,5 +1,6 @@
 // Float products: 16 lanes, several weight rows at a time. Quantised weights are decoded to floats first.
-#include "avx512/vectors.h"
+#include "avx512/products.h"
+#include "avx512/superblock.h"
 
 namespace whitedwarf::avx512 {
 namespace {
@@ -21,6 +22,14 @@ __m512 load_masked(const uint8_t* row, int64_t k, __mmask16 used) {
     const __m256i halves = _mm256_maskz_loadu_epi16(used, row + 2 * k);
     if constexpr (kType == F16) return _mm512_cvtph_ps(halves);
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
+}
+
+// The tree of level.h.
+float sum_lanes16(__m512 v) {
+    const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
 }
 
 __mmask16 first_columns(int64_t count) { return __mmask16((1u << count) - 1); }
@@ -81,11 +90,12 @@ void decode_plain(const uint8_t* row, int64_t cols, float* out) {
 void decode_codes(const Layout& layout, const Unpacked& w, int64_t cols, float* out) {
     const __m512i offset = _mm512_set1_epi32(layout.has_min ? 0 : kOffset);
     for (int64_t k = 0; k < cols; k += 16) {
-        const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(w.codes + k));
+        const uint8_t* first = w.codes + k / kSuperblock * kSuperblock + k % kSuperblock / 4;
+        const __m128i bytes = _mm_setr_epi32(int32_t(load_u32(first)), int32_t(load_u32(first + 64)),
+                                             int32_t(load_u32(first + 128)), int32_t(load_u32(first + 192)));
         const __m512 code = _mm512_cvtepi32_ps(_mm512_sub_epi32(_mm512_cvtepu8_epi32(bytes), offset));
-        const __m512 scaled = _mm512_mul_ps(_mm512_set1_ps(w.scales[k / layout.granule]), code);
-        const __m512 min = layout.has_min ? _mm512_set1_ps(w.mins[k / layout.granule]) : _mm512_setzero_ps();
-        _mm512_storeu_ps(out + k, layout.has_min ? _mm512_sub_ps(scaled, min) : scaled);
+        const __m512 scaled = _mm512_mul_ps(_mm512_set1_ps(w.scales[k / 16]), code);
+        _mm512_storeu_ps(out + k, layout.has_min ? _mm512_sub_ps(scaled, _mm512_set1_ps(w.mins[k / 16])) : scaled);
     }
 }
 
@@ -99,7 +109,7 @@ void decode(const Layout& layout, const uint8_t* weights, int64_t cols, float* o
         default: break;
     }
     const Unpacked w = unpacked_in(scratch, padded_columns(cols));
-    unpacker(layout.type)(weights, cols, w);
+    unpack(layout.type, weights, cols, w);
     decode_codes(layout, w, cols, out);
 }
 

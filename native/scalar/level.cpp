@@ -6,9 +6,9 @@ namespace {
 
 float dot(const Layout& layout, const Unpacked& w, const IntegerRows& x, int64_t row) {
     const int granule = layout.granule, lanes = kSuperblock / granule;
-    const int8_t* q = x.q + row * x.padded;
-    const float* scales = x.scales + row * x.granules();
-    const float* sums = x.sums + row * x.granules();
+    const int8_t* q = x.q + row * x.pitch();
+    const float* scales = x.scales + row * x.stride();
+    const float* sums = x.sums + row * x.stride();
     float acc[16] = {};
     for (int64_t s = 0; s < x.granules(); ++s) {
         int32_t product = 0;
@@ -65,6 +65,6 @@ int64_t scratch_bytes(int64_t cols) {
 
 }  // namespace
 
-const Level kScalar = {"scalar", quantise_blocks, multiply, multiply_float, scratch_bytes, decode, swiglu_row};
+const Level kScalar = {"scalar", quantise_in_order, multiply, multiply_float, scratch_bytes, decode, swiglu_row};
 
 }  // namespace whitedwarf
