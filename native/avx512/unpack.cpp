@@ -37,16 +37,37 @@ void unpack(Type type, const uint8_t* row, int64_t cols, Unpacked out) {
     }
 }
 
+// The largest magnitude's bits (NaN above inf above numbers).
+static uint32_t largest_bits(__m512 a, __m512 b) {
+    const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
+    const __m512i ab = _mm512_max_epu32(_mm512_and_si512(_mm512_castps_si512(a), magnitude),
+                                        _mm512_and_si512(_mm512_castps_si512(b), magnitude));
+    return _mm512_reduce_max_epu32(ab);
+}
+
+static int32_t sum16(__m128i q) {
+    const __m128i sums = _mm_sad_epu8(_mm_xor_si128(q, _mm_set1_epi8(char(0x80))), _mm_setzero_si128());
+    return _mm_cvtsi128_si32(sums) + _mm_extract_epi16(sums, 4) - 16 * 128;
+}
+
 void quantise(const float* x, int64_t first, int64_t count, const IntegerRows& out, int64_t row) {
     for (int64_t k = first; k < first + count; k += kActivationBlock, x += kActivationBlock) {
-        int8_t q[kActivationBlock];
-        const float d = quantise_block(x, q);
-        const int s = int(k % kSuperblock / 16);  // and s + 1
-        int8_t* block = out.q + row * out.pitch() + k / kSuperblock * kSuperblock;
-        int32_t totals[2] = {};
+        const __m512 in[2] = {_mm512_loadu_ps(x), _mm512_loadu_ps(x + 16)};
+        const uint32_t amax_bits = largest_bits(in[0], in[1]);
+        const bool is_finite = amax_bits < 0x7f800000;
+        float d = is_finite ? float_of_bits(amax_bits) / 127.0f : float_of_bits(0x7fc00000);
+        const bool is_normal = is_finite && d >= 0x1p-126f;
+        if (is_finite && !is_normal) d = 0.0f;
+        const __mmask16 kept = is_normal ? 0xffff : 0;
+        int8_t* block = out.q + row * out.pitch() + k / kSuperblock * kSuperblock + k % kSuperblock / 4;
+        int32_t totals[2];
         for (int half = 0; half < 2; ++half) {
-            for (int t = 0; t < 4; ++t) std::memcpy(block + 64 * t + 4 * (s + half), q + 16 * half + 4 * t, 4);
-            for (int i = 0; i < 16; ++i) totals[half] += q[16 * half + i];
+            const __m512i rounded = _mm512_maskz_cvtps_epi32(kept, _mm512_div_ps(in[half], _mm512_set1_ps(d)));
+            const __m128i q = _mm512_cvtepi32_epi8(rounded);
+            totals[half] = sum16(q);
+            alignas(16) int32_t fours[4];
+            _mm_store_si128(reinterpret_cast<__m128i*>(fours), q);
+            for (int t = 0; t < 4; ++t) std::memcpy(block + 64 * t + 4 * half, fours + t, 4);
         }
         const int64_t at = row * out.stride() + k / 16;
         for (int half = 0; half < 2; ++half) {
