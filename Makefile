@@ -18,12 +18,12 @@ $(VENV)/created:
 
 $(VENV)/installed: $(VENV)/created $(NATIVE)
 	@$(PYTHON) scripts/check_tools.py
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check "scikit-build-core>=1.1" "nanobind>=3.1" "cmake>=3.20" ninja
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --editable .
+	$(BIN)/python -m pip install -qq --disable-pip-version-check "scikit-build-core>=1.1" "nanobind>=3.1" "cmake>=3.20" ninja
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install -qq --disable-pip-version-check --no-build-isolation --editable .
 	@touch $@
 
 $(VENV)/installed-test: $(VENV)/installed
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --editable ".[test]"
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install -qq --disable-pip-version-check --no-build-isolation --editable ".[test]"
 	@touch $@
 
 run: $(VENV)/installed

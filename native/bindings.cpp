@@ -158,6 +158,8 @@ std::vector<std::string> level_names() {
 }  // namespace
 
 NB_MODULE(_native, module) {
+    // An engine that lives until the interpreter ends is no leak, and no news for the user.
+    nb::set_leak_warnings(false);
     module.doc() = "Matrix products on GGUF weights (native/level.h states the arithmetic).";
 
     nb::class_<Matrix>(module, "Matrix", "Weights as they lie in the file: (rows, cols) or (experts, rows, cols).")

@@ -24,14 +24,6 @@ __m512 load_masked(const uint8_t* row, int64_t k, __mmask16 used) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
 }
 
-// The tree of level.h.
-float sum_lanes16(__m512 v) {
-    const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
-    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
-    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
-    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
-}
-
 __mmask16 first_columns(int64_t count) { return __mmask16((1u << count) - 1); }
 
 template <Type kType, int kRows, int kInputs>

@@ -32,15 +32,11 @@ struct Input {
     }
 };
 
-// The tree of level.h.
 template <int kGranule>
 float sum(__m512 acc) {
-    if (kGranule == 32) acc = _mm512_permutexvar_ps(_mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 0, 0, 0, 0, 0, 0, 0, 0), acc);
-    __m256 eight = _mm512_castps512_ps256(acc);
-    if (kGranule == 16) eight = _mm256_add_ps(eight, _mm512_extractf32x8_ps(acc, 1));
-    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
-    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
-    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+    if (kGranule == 16) return sum_lanes16(acc);
+    const __m512i evens = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 0, 0, 0, 0, 0, 0, 0, 0);
+    return sum_lanes8(_mm512_castps512_ps256(_mm512_permutexvar_ps(evens, acc)));
 }
 
 struct Weights {

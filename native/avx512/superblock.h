@@ -7,9 +7,7 @@
 // Internal linkage: see blocks.h.
 #pragma once
 
-#include <immintrin.h>
-
-#include "arithmetic.h"
+#include "avx512/vectors.h"
 
 namespace whitedwarf::avx512 {
 
@@ -20,10 +18,6 @@ struct Superblock {
     __m512 scales;
     __m512 mins;  // only for formats with mins
 };
-
-static inline __m512i load64(const void* p) { return _mm512_loadu_si512(p); }
-static inline __m128i load16(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }
-static inline float half_at(const uint8_t* p) { return _cvtsh_ss(load_u16(p)); }
 
 // 64 constant bytes, made by the compiler.
 template <typename Element>

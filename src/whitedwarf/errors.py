@@ -8,9 +8,11 @@
     ├── OutOfMemoryError            refused before loading: needed, available, what to do
     ├── BackendError                the asked backend is not here or failed
     ├── EngineClosedError           the engine is shutting down or died
+    ├── EngineBusyError             too many requests wait already
     └── Cancelled                   the request was cancelled by its owner
 
-A message says what was expected, what came and what to do. The command line prints it as one line and exits 1 (2 for UsageError).
+A message says what was expected, what came and what to do. The command line prints it as one line and exits 1 (2 for
+UsageError).
 """
 
 
@@ -44,6 +46,10 @@ class BackendError(WhitedwarfError):
 
 class EngineClosedError(WhitedwarfError):
     """The engine is shutting down, or its thread died."""
+
+
+class EngineBusyError(WhitedwarfError):
+    """As many requests are waiting as the engine accepts; nothing was queued, try again later."""
 
 
 class Cancelled(WhitedwarfError):  # noqa: N818  (not a failure: the owner asked for it)

@@ -8,7 +8,7 @@ import pytest
 from oracle.engines import logits_of, model_at
 from oracle.fixtures import ROOT
 from oracle.nano_eval import evaluate
-from whitedwarf.gguf.convert import convert
+from whitedwarf.gguf.convert import ConvertOptions, convert
 
 NANO = ROOT / "src" / "whitedwarf" / "data" / "nano.gguf"
 SOURCE = ROOT.parent / "shared" / "nano" / "official"
@@ -49,6 +49,6 @@ def test_bundled_nano_ranks_the_reference_s_next_token_first(prompt):
 def test_source_checkpoint_through_our_converter_gives_transformers_logits(prompt, tmp_path_factory):
     path = tmp_path_factory.getbasetemp() / "nano-f32.gguf"
     if not path.exists():
-        convert(SOURCE, path, outtype="f32")
+        convert(SOURCE, path, ConvertOptions(outtype="f32"))
     logits, ids, expected = top_logits(model_at(path), prompt)
     assert np.abs(logits[ids] - expected).max() <= 1e-3

@@ -5,7 +5,7 @@ import pytest
 
 from oracle.engines import greedy, logits_of, model_at, oracle_model, watched
 from oracle.fixtures import oracle_arrays, oracle_file
-from whitedwarf.gguf.convert import convert
+from whitedwarf.gguf.convert import ConvertOptions, convert
 
 PROMPTS = ("short", "text", "medium", "long")
 CHUNKS = (1, 2, 3, 4, 31, 32, 33, 127, 128, 129, 512)
@@ -32,7 +32,7 @@ def converted(tmp_path_factory):
     paths = {}
     for form in ("src", "hf"):
         paths[form] = folder / f"{form}.gguf"
-        convert(oracle_file(f"tinyA/{form}"), paths[form], outtype="f32")
+        convert(oracle_file(f"tinyA/{form}"), paths[form], ConvertOptions(outtype="f32"))
     return paths
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from oracle import fixtures
 from oracle.fixtures import oracle_arrays, oracle_file, oracle_model
 from oracle.transcription import (
     Array,
+    Model,
     Numbers,
     Run,
     forward,
@@ -35,6 +37,11 @@ from oracle.transcription import (
 )
 
 TINY_A, TINY_Q = "tinyA/tiny-f32.gguf", "tinyQ/tiny-iq2.gguf"
+VARIANTS: dict[str, Callable[[Model], Model]] = {
+    "plain": lambda model: model,
+    "exact": lambda model: with_rounding(model, None),
+    "half": lambda model: with_rounding(model, np.float16),
+}
 REFERENCES = {TINY_A: "tinyA/ref.npz", TINY_Q: "tinyQ/ref.npz"}
 LOGIT_TOLERANCE = 1e-4  # measured: 3.1e-5, which is transformers' own float32 noise (its *_chunk_err)
 
@@ -122,6 +129,42 @@ def test_rows_are_visible_as_soon_as_their_window_closes() -> None:
         step(model, state, int(token))
         counts.append((len(state.layers[2].compressed), len(state.layers[3].compressed)))
     assert counts == [((p + 1) // 4, (p + 1) // 128) for p in range(130)]
+
+
+# ---- against its own golden data -------------------------------------------------------------------
+
+GOLDEN_SHORT = [
+    (TINY_A, "packed.npz", "exact"),
+    (TINY_A, "packed.npz", "half"),
+    *((f"{name}/tiny-f32.gguf", f"{name}/ref.npz", variant) for name in ("tinyB", "tinyC") for variant in VARIANTS),
+]
+
+
+@pytest.mark.parametrize(("model", "golden", "variant"), GOLDEN_SHORT)
+def test_the_golden_data_is_what_the_transcription_gives_today(model: str, golden: str, variant: str) -> None:
+    data = oracle_arrays(golden)
+    logits = forward(VARIANTS[variant](oracle_model(model)), data["short_ids"]).logits
+    # The noise is what float32-sized disturbances do; another machine's float64 disturbs a billion times less.
+    np.testing.assert_allclose(logits, data[f"{variant}_short_logits"], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["tinyB", "tinyC"])
+def test_the_further_models_choose_with_comfortable_margins(name: str) -> None:
+    data = oracle_arrays(f"{name}/ref.npz")
+    assert data["plain_medium_choice_margins"].min() >= 5e-5
+    assert data["plain_medium_noise"].max() <= 1e-4
+
+
+@pytest.mark.parametrize("name", ["tinyB", "tinyC"])
+def test_the_further_models_clamp_and_select(name: str) -> None:
+    """Else their golden data would say nothing about the clamps and the top-k."""
+    model = oracle_model(f"{name}/tiny-f32.gguf")
+    data = oracle_arrays(f"{name}/ref.npz")
+    free = replace(model.numbers, clamp_routed=(1e9,) * model.numbers.layers)
+    loose = forward(replace(model, numbers=free), data["short_ids"]).logits
+    assert np.abs(loose - data["plain_short_logits"]).max() > 1e-2
+    ratio_4 = model.numbers.ratios.index(4)
+    assert np.any(data[f"plain_index_{ratio_4}"][-1] < 300 // 4 - model.numbers.index_topk)
 
 
 # ---- rounding (2.7) ------------------------------------------------------------------------------

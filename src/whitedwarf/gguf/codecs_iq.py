@@ -64,6 +64,7 @@ _GRID = np.array([8, 25, 43], np.float32)[_GRID_CODES]
 _SIGNS = _sign_rows()
 _LOOKUP = _grid_lookup(_GRID_CODES)
 _LEVELS = (2 * _GRID_CODES + 1).astype(np.float32)  # the encoder fits 1, 3, 5; the decoder reads 8, 25, 43 eighths
+_COST_TERMS = np.concatenate([np.square(_LEVELS), -2 * _LEVELS], axis=1).T.copy()  # (16, 256)
 
 
 def decode_iq2_xxs(blocks: Bytes) -> Floats:
@@ -156,8 +157,8 @@ def _nearest_points(magnitudes: Floats, importance: Floats, inverse: Floats) -> 
 def _search_grid(targets: Floats, weights: Floats) -> NDArray[np.int64]:
     """The grid point of least weighted square distance for every row (rows, 8)."""
     found = np.empty(len(targets), np.int64)
+    known = np.concatenate([weights, weights * targets], axis=1)  # w q^2 - 2 w q t; the constant w t^2 does not matter
     for start in range(0, len(targets), _SEARCH_ROWS):
         rows = slice(start, start + _SEARCH_ROWS)
-        costs = weights[rows] @ np.square(_LEVELS).T - 2 * (weights[rows] * targets[rows]) @ _LEVELS.T
-        found[rows] = costs.argmin(axis=1)
+        found[rows] = (known[rows] @ _COST_TERMS).argmin(axis=1)
     return found

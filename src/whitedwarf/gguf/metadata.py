@@ -17,9 +17,9 @@ from whitedwarf.gguf.cursor import STRING_OVERHEAD_BYTES, UINT32, UINT64, Cursor
 from whitedwarf.gguf.types import ValueType
 
 ArrayValue: TypeAlias = (
-    "np.ndarray | Sequence[bool] | Sequence[int] | Sequence[float] | Sequence[str] | Sequence[ArrayValue]"
+    np.ndarray | Sequence[bool] | Sequence[int] | Sequence[float] | Sequence[str] | Sequence["ArrayValue"]
 )
-MetadataValue: TypeAlias = "bool | int | float | str | ArrayValue"
+MetadataValue: TypeAlias = bool | int | float | str | ArrayValue
 TypedMetadata: TypeAlias = Mapping[str, tuple[ValueType, MetadataValue]]
 
 SCALARS: dict[ValueType, struct.Struct] = {
@@ -115,7 +115,7 @@ def encode_value(type_: ValueType, value: MetadataValue) -> bytes:
     Plain lists of numbers become BOOL, INT32 (INT64 where needed) or FLOAT32 arrays; numpy arrays keep their type.
     """
     if type_ is ValueType.ARRAY:
-        return _encode_array(value)
+        return _encode_array(value, depth=1)
     if isinstance(value, str) or type_ is ValueType.STRING:
         if isinstance(value, str) and type_ is ValueType.STRING:
             return encode_string(value)
@@ -128,7 +128,9 @@ def encode_value(type_: ValueType, value: MetadataValue) -> bytes:
         raise ValueError(f"{value!r} is not a value of type {type_.name}: {error}") from error
 
 
-def _encode_array(value: MetadataValue) -> bytes:
+def _encode_array(value: MetadataValue, depth: int) -> bytes:
+    if depth > MAX_ARRAY_DEPTH:
+        raise ValueError(f"more than {MAX_ARRAY_DEPTH} levels of arrays inside arrays")
     if isinstance(value, np.ndarray):
         return _encode_numbers(value)
     if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
@@ -136,7 +138,7 @@ def _encode_array(value: MetadataValue) -> bytes:
     if all(isinstance(item, str) for item in value):  # also the empty list
         return _array_head(ValueType.STRING, len(value)) + b"".join(encode_string(str(item)) for item in value)
     if any(isinstance(item, (Sequence, np.ndarray)) for item in value):
-        return _array_head(ValueType.ARRAY, len(value)) + b"".join(_encode_array(item) for item in value)
+        return _array_head(ValueType.ARRAY, len(value)) + b"".join(_encode_array(item, depth + 1) for item in value)
     return _encode_numbers(_packed(value))
 
 

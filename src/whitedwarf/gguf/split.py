@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from whitedwarf.errors import FileFormatError
 from whitedwarf.gguf.cursor import refusal
 from whitedwarf.gguf.header import Header
 
@@ -142,4 +141,4 @@ def _check_tensors(paths: Sequence[Path], headers: Sequence[Header], keys: Split
             owners[name] = path
     if keys is not None and keys.num_tensors is not None and keys.num_tensors != len(owners):
         expected = f"{keys.num_tensors} as {TENSORS_KEY} says"
-        raise FileFormatError(str(refusal(paths[0], "tensors", f"{len(owners)} in all shards", expected, SHARD_ADVICE)))
+        raise refusal(paths[0], "tensors", f"{len(owners)} in all shards", expected, SHARD_ADVICE)

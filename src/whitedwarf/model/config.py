@@ -26,6 +26,7 @@ class ModelConfig:
 
     hp: Hyperparameters
     kv_cache: KvCache = "packed"
+    max_context: int | None = None  # what the user allows; None = what the model was made for
 
     @property
     def vocab_size(self) -> int:
@@ -33,7 +34,8 @@ class ModelConfig:
 
     @property
     def context_length(self) -> int:
-        return self.hp.context_length
+        """Tokens a sequence may have: the user's limit, never more than the model's own."""
+        return min(self.hp.context_length, self.max_context or self.hp.context_length)
 
     @property
     def hyper(self) -> HyperSettings:

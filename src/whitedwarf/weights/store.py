@@ -1,7 +1,8 @@
 """Where models lie, and a file's tensors under their canonical names.
 
-Promises that the chosen path is a file that exists and that the rule which chose it can be told to the user; and that every
-tensor of an open file has exactly one canonical name. Does not open files and does not check what they hold (`gguf.census`).
+Promises that the chosen path is a file that exists and that the rule which chose it can be told to the user; and that
+every tensor of an open file has exactly one canonical name. Does not open files and does not check what they hold
+(`gguf.census`).
 """
 
 import os
@@ -80,7 +81,8 @@ def load_tensors(gguf: GgufFile) -> dict[str, Tensor]:
         name = canonical_name(file_name)
         if name in tensors:
             raise FileFormatError(
-                f"{gguf.paths[0]}: {file_name} and another tensor both mean {name}, expected one; convert the model again"
+                f"{gguf.paths[0]}: {file_name} and another tensor both mean {name}, expected one; "
+                "convert the model again"
             )
         tensors[name] = Tensor(name, info.type, info.shape, gguf.data(file_name))
     return tensors

@@ -1,0 +1,203 @@
+// Row kernels written once and compiled by every level with its own flags: same source, same bits (-ffp-contract=off).
+// Internal linkage: see blocks.h.
+#pragma once
+
+#include <cmath>
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+#include "arithmetic.h"
+#include "row_level.h"
+#include "row_rounding.h"
+
+namespace whitedwarf {
+
+constexpr int kSumLanes = 8;
+constexpr int kChannels = 64;  // channels that pooling keeps in registers and L1 at once
+
+static inline double sum_squares(const float* x, int64_t count) {
+    double acc[kSumLanes] = {};
+    const int64_t whole = count / kSumLanes * kSumLanes;
+    for (int64_t i = 0; i < whole; i += kSumLanes)
+        for (int lane = 0; lane < kSumLanes; ++lane) acc[lane] += double(x[i + lane]) * double(x[i + lane]);
+    for (int64_t i = whole; i < count; ++i) acc[i - whole] += double(x[i]) * double(x[i]);
+    for (int half = kSumLanes / 2; half > 0; half /= 2)
+        for (int i = 0; i < half; ++i) acc[i] += acc[i + half];
+    return acc[0];
+}
+
+static inline void norm_turn(const float* x, const float* weight, const float* turns, int64_t dims, int half,
+                             double epsilon, float* out) {
+    const double factor = 1.0 / std::sqrt(sum_squares(x, dims) / double(dims) + epsilon);
+    const int64_t plain = dims - 2 * half;
+    if (weight)
+        for (int64_t i = 0; i < plain; ++i) out[i] = float(double(x[i]) * factor * double(weight[i]));
+    else
+        for (int64_t i = 0; i < plain; ++i) out[i] = float(double(x[i]) * factor);
+    for (int i = 0; i < half; ++i) {
+        const int64_t k = plain + 2 * i;
+        const double first = double(x[k]) * factor * (weight ? double(weight[k]) : 1.0);
+        const double second = double(x[k + 1]) * factor * (weight ? double(weight[k + 1]) : 1.0);
+        const double cosine = turns[2 * i], sine = turns[2 * i + 1];
+        out[k] = float(first * cosine - second * sine);
+        out[k + 1] = float(first * sine + second * cosine);
+    }
+}
+
+static inline void mix_streams(const float* streams, const float* pre, int num_streams, int64_t dims, float* out) {
+    for (int64_t i = 0; i < dims; ++i) out[i] = pre[0] * streams[i];
+    for (int s = 1; s < num_streams; ++s) {
+        const float* stream = streams + s * dims;
+        for (int64_t i = 0; i < dims; ++i) out[i] += pre[s] * stream[i];
+    }
+}
+
+static inline void spread_streams(const float* streams, const float* output, const float* post,
+                                  const float* combination, int num_streams, int64_t dims, float* out) {
+    for (int k = 0; k < num_streams; ++k) {
+        float* target = out + k * dims;
+        for (int64_t i = 0; i < dims; ++i) target[i] = post[k] * output[i];
+        for (int j = 0; j < num_streams; ++j) {
+            const float share = combination[j * num_streams + k];
+            const float* stream = streams + j * dims;
+            for (int64_t i = 0; i < dims; ++i) target[i] += share * stream[i];
+        }
+    }
+}
+
+// Butterflies with strides below 8 of eight neighbours, and with strides 8, 16, ...: the sums of rows.cpp's hadamard.
+static inline void small_butterflies(float* x) {
+#if defined(__AVX2__)
+    // low + high below, low - high above: the swapped vector plus the vector with the upper signs changed
+    const auto signs = [](int a, int b, int c) {
+        const int s = int(0x80000000);
+        return _mm256_castsi256_ps(_mm256_setr_epi32(0, a * s, b * s, (a ^ b) * s, c * s, (a ^ c) * s, (b ^ c) * s,
+                                                     (a ^ b ^ c) * s));
+    };
+    __m256 v = _mm256_loadu_ps(x);
+    v = _mm256_add_ps(_mm256_permute_ps(v, 0xb1), _mm256_xor_ps(v, signs(1, 0, 0)));
+    v = _mm256_add_ps(_mm256_permute_ps(v, 0x4e), _mm256_xor_ps(v, signs(0, 1, 0)));
+    v = _mm256_add_ps(_mm256_permute2f128_ps(v, v, 1), _mm256_xor_ps(v, signs(0, 0, 1)));
+    _mm256_storeu_ps(x, v);
+#else
+    for (int stride = 1; stride < 8; stride *= 2)
+        for (int i = 0; i < 8; ++i)
+            if (!(i & stride)) {
+                const float low = x[i], high = x[i + stride];
+                x[i] = low + high;
+                x[i + stride] = low - high;
+            }
+#endif
+}
+
+static inline void large_butterflies(float* x, int dims, int stride) {
+    for (int start = 0; start < dims; start += 2 * stride) {
+        float* __restrict low = x + start;
+        float* __restrict high = x + start + stride;
+        for (int i = 0; i < stride; i += 8)
+            for (int lane = 0; lane < 8; ++lane) {
+                const float a = low[i + lane], b = high[i + lane];
+                low[i + lane] = a + b;
+                high[i + lane] = a - b;
+            }
+    }
+}
+
+// What an index query becomes beside packed keys: rotated and rounded, in place.
+static inline void round_like_keys(float* x, int dims) {
+    for (int i = 0; i < dims; i += 8) small_butterflies(x + i);
+    for (int stride = 8; stride < dims; stride *= 2) large_butterflies(x, dims, stride);
+    const float factor = float(1.0 / std::sqrt(double(dims)));
+    for (int i = 0; i < dims; ++i) x[i] *= factor;
+    for (int start = 0; start < dims; start += kKeyBlock) {
+        uint32_t codes[kKeyBlock];
+        const float scale = power_of_two(round_key_block(x + start, codes));
+        for (int i = 0; i < kKeyBlock; ++i) x[start + i] = from_e2m1(codes[i]) * scale;
+    }
+}
+
+// Channels start .. start + width - 1 of pool; width <= kChannels.
+static inline void pool_channels(const PoolWindow* windows, int num_windows, int64_t start, int width, float* out) {
+    float top[kChannels], sum[kChannels], total[kChannels];
+    for (int i = 0; i < width; ++i) top[i] = -std::numeric_limits<float>::infinity(), sum[i] = total[i] = 0.0f;
+    for (int w = 0; w < num_windows; ++w)
+        for (int t = 0; t < windows[w].count; ++t) {
+            const float* gate = windows[w].gates + t * windows[w].stride + start;
+            const float* ape = windows[w].ape + t * windows[w].stride + start;
+            for (int i = 0; i < width; ++i) top[i] = gate[i] + ape[i] > top[i] ? gate[i] + ape[i] : top[i];
+        }
+    for (int w = 0; w < num_windows; ++w)
+        for (int t = 0; t < windows[w].count; ++t) {
+            const float* value = windows[w].values + t * windows[w].stride + start;
+            const float* gate = windows[w].gates + t * windows[w].stride + start;
+            const float* ape = windows[w].ape + t * windows[w].stride + start;
+            for (int i = 0; i < width; ++i) {
+                const float share = exponential(gate[i] + ape[i] - top[i]);
+                sum[i] += share;
+                total[i] += share * value[i];
+            }
+        }
+    for (int i = 0; i < width; ++i) out[start + i] = total[i] / sum[i];
+}
+
+static inline void pool_rows(const PoolWindow* windows, int num_windows, int64_t dims, float* out) {
+    for (int64_t start = 0; start < dims; start += kChannels) {
+        const int64_t rest = dims - start;
+        pool_channels(windows, num_windows, start, int(rest < kChannels ? rest : kChannels), out);
+    }
+}
+
+// Scores of one block of keys -> shares of it, and the factor by which what came before shrinks.
+static inline float soften(float* scores, int num_keys, float* top, float* sum) {
+    float highest = *top;
+    for (int k = 0; k < num_keys; ++k) highest = scores[k] > highest ? scores[k] : highest;
+    for (int k = num_keys; k % kFloatLanes; ++k) scores[k] = -std::numeric_limits<float>::infinity();
+    float acc[kFloatLanes] = {};
+    for (int k = 0; k < num_keys; k += kFloatLanes)
+        for (int lane = 0; lane < kFloatLanes; ++lane) {
+            scores[k + lane] = exponential(scores[k + lane] - highest);
+            acc[lane] += scores[k + lane];
+        }
+    const float shrink = exponential(*top - highest);
+    *sum = *sum * shrink + sum_lanes(acc, kFloatLanes);
+    *top = highest;
+    return shrink;
+}
+
+// The whole of `attend` around a level's two products:
+//   Dots(queries, heads, keys, num_keys, dims, scores, score_stride): every head with every key
+//   Blend(shares, share_stride, heads, keys, num_keys, dims, out): out += shares . keys
+template <auto Dots, auto Blend>
+static inline void attend_with(const Heads& heads, const float* keys, int num_keys, int64_t dims, float scale,
+                               float* scores) {
+    Dots(heads.queries, heads.count, keys, num_keys, dims, scores, kAttendKeys);
+    for (int h = 0; h < heads.count; ++h) {
+        float* row = scores + h * kAttendKeys;
+        for (int k = 0; k < num_keys; ++k) row[k] *= scale;
+        const float shrink = soften(row, num_keys, heads.top + h, heads.sum + h);
+        float* out = heads.out + h * dims;
+        if (shrink != 1.0f)
+            for (int64_t i = 0; i < dims; ++i) out[i] *= shrink;
+    }
+    Blend(scores, kAttendKeys, heads.count, keys, num_keys, dims, heads.out);
+}
+
+// score_floats around a level's Dots.
+template <auto Dots>
+static inline void score_with(const IndexQuery& query, const float* keys, int64_t num_keys, float* scores) {
+    for (int64_t start = 0; start < num_keys; start += kAttendKeys) {
+        const int count = int(num_keys - start < kAttendKeys ? num_keys - start : kAttendKeys);
+        float* total = scores + start;
+        for (int k = 0; k < count; ++k) total[k] = 0.0f;
+        for (int h = 0; h < query.heads; ++h) {
+            float dots[kAttendKeys];
+            Dots(query.values + int64_t(h) * query.dims, 1, keys + start * query.dims, count, query.dims, dots,
+                 kAttendKeys);
+            for (int k = 0; k < count; ++k) total[k] += query.weights[h] * (dots[k] > 0.0f ? dots[k] : 0.0f);
+        }
+    }
+}
+
+}  // namespace whitedwarf

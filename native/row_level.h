@@ -1,0 +1,92 @@
+// The table of row kernels one CPU level provides: everything of a layer that is not a plain matmul.
+//
+// Promise: every level gives the same bits. The order of every sum is fixed here; the scalar level is the specification.
+//   dot product     acc[k mod 16] = fma(a[k], b[k], acc[k mod 16]), then halves added until one is left
+//   weighted sum    out[k] = fma(share, row[k], out[k]), rows in their order
+//   sum of squares  acc[k mod 8] += double(x[k])^2, then halves added
+// A row's result therefore depends on that row only: not on the batch, the tile or the thread that met it.
+#pragma once
+
+#include <cstdint>
+
+#include "rows.h"
+
+namespace whitedwarf {
+
+constexpr int kAttendKeys = 64;  // keys that attention takes at once; softmax is rescaled between such blocks
+
+// Heads of one query that attention works on, and how far they have come.
+struct Heads {
+    const float* queries;  // (count, dims)
+    int count;
+    float* top;  // (count,) largest score so far
+    float* sum;  // (count,) sum of exp(score - top)
+    float* out;  // (count, dims) sum of exp(score - top) * key
+};
+
+// One index query beside packed keys: exact integers, blocks of 32 with power-of-two scales.
+struct IndexQuery {
+    const float* values;   // (heads, dims)
+    const float* weights;  // (heads,)
+    int heads;
+    int dims;
+    const int8_t* codes;  // (heads, dims) twice the e2m1 values; per 8 dims the even ones, then the odd ones; or null
+    const float* scales;  // (heads, dims / 32), a quarter of the powers of two (both factors are doubled)
+    const int32_t* sums;  // (heads, dims / 32): sum of the codes, for levels that offset the keys' side
+};
+
+// Consecutive positions of one window that pooling reads; rows lie `stride` values apart.
+struct PoolWindow {
+    const float* values;
+    const float* gates;
+    const float* ape;
+    int64_t stride;  // of values and gates, and of ape
+    int count;
+};
+
+struct RowLevel {
+    const char* name;
+
+    void (*decode_row)(const RowFormat& format, const uint8_t* row, float* out);
+
+    // What an index query becomes beside packed keys: rotated and rounded to FP4, in place.
+    void (*round_like_keys)(float* x, int dims);
+
+    double (*sum_squares)(const float* x, int64_t count);
+
+    // x / rms * weight (null = 1), then the last 2 * half values turned pairwise by (cos, sin); in double, rounded once.
+    void (*norm_turn)(const float* x, const float* weight, const float* turns, int64_t dims, int half, double epsilon,
+                      float* out);
+
+    // out = sum over s of pre[s] * streams[s]
+    void (*mix_streams)(const float* streams, const float* pre, int num_streams, int64_t dims, float* out);
+
+    // out[k] = post[k] * output + sum over j of combination[j][k] * streams[j]
+    void (*spread_streams)(const float* streams, const float* output, const float* post, const float* combination,
+                           int num_streams, int64_t dims, float* out);
+
+    // Per channel: softmax of gate + ape over the rows of all windows, weighted sum of the values.
+    void (*pool_rows)(const PoolWindow* windows, int num_windows, int64_t dims, float* out);
+
+    // Take num_keys <= kAttendKeys keys (num_keys, dims) into every head. dims is a multiple of 16.
+    // scores: (count, kAttendKeys) of scratch.
+    void (*attend)(const Heads& heads, const float* keys, int num_keys, int64_t dims, float scale, float* scores);
+
+    // scores[k] = sum over heads of weight * max(0, query . key): of float keys (num_keys, dims) ...
+    void (*score_floats)(const IndexQuery& query, const float* keys, int64_t num_keys, float* scores);
+    // ... and of packed keys `stride` bytes apart, exact up to the sums over blocks and heads.
+    void (*score_packed)(const IndexQuery& query, const uint8_t* keys, int64_t stride, int64_t num_keys, float* scores);
+};
+
+extern const RowLevel kScalarRows;
+#if defined(__x86_64__) || defined(_M_X64)
+extern const RowLevel kAvx2Rows;
+extern const RowLevel kAvx512Rows;
+#elif defined(__aarch64__) || defined(_M_ARM64)
+extern const RowLevel kNeonRows;
+#endif
+
+// The row kernels beside the matmul kernels of that name.
+const RowLevel& row_level(const char* name);
+
+}  // namespace whitedwarf

@@ -1,0 +1,135 @@
+"""Types of the native module (native/bindings*.cpp). Arrays are C-contiguous and never converted; `out` is written."""
+
+import numpy as np
+import numpy.typing as npt
+
+_Floats = npt.NDArray[np.floating]  # float32, or TypeError
+_Ints = npt.NDArray[np.int32]
+_Bytes = npt.NDArray[np.uint8]
+
+class Matrix:
+    def __init__(self, data: _Bytes, type: int, shape: tuple[int, ...]) -> None: ...
+    @property
+    def type(self) -> int: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+class Kernels:
+    class RowFormat:
+        def __init__(self, kind: int, dims: int, rope_dims: int) -> None: ...
+        @property
+        def row_bytes(self) -> int: ...
+
+    def __init__(self, threads: int = 0, level: str = "auto") -> None: ...
+    @staticmethod
+    def available_levels() -> list[str]: ...
+    @property
+    def level(self) -> str: ...
+    @property
+    def threads(self) -> int: ...
+
+    # Weight matrices (bindings.cpp)
+    def linear(self, x: _Floats, w: Matrix, out: _Floats, quality: bool) -> None: ...
+    def grouped_linear(self, x: _Floats, w: Matrix, out: _Floats, groups: int, quality: bool) -> None: ...
+    def swiglu(
+        self, x: _Floats, gate: Matrix, up: Matrix, down: Matrix, limit: float, out: _Floats, quality: bool
+    ) -> None: ...
+    def experts(
+        self,
+        x: _Floats,
+        ids: _Ints,
+        weights: _Floats,
+        gate: Matrix,
+        up: Matrix,
+        down: Matrix,
+        limit: float,
+        out: _Floats,
+        quality: bool,
+    ) -> None: ...
+    def embed(self, w: Matrix, ids: _Ints, out: _Floats) -> None: ...
+    def dequantize(self, w: Matrix, out: _Floats) -> None: ...
+    def quantize_activations(self, x: _Floats, q: npt.NDArray[np.int8], scales: _Floats) -> None: ...
+
+    # Everything else of a layer (bindings_attention.cpp)
+    def rms_norm(self, x: _Floats, weight: _Floats, epsilon: float, out: _Floats) -> None: ...
+    def hyper_in(
+        self,
+        streams: _Floats,
+        products: _Floats,
+        base: _Floats,
+        scale: _Floats,
+        norm: _Floats,
+        rms_epsilon: float,
+        epsilon: float,
+        iterations: int,
+        out: _Floats,
+        post: _Floats,
+        combination: _Floats,
+    ) -> None: ...
+    def hyper_out(
+        self, streams: _Floats, output: _Floats, post: _Floats, combination: _Floats, out: _Floats
+    ) -> None: ...
+    def hyper_head(
+        self,
+        streams: _Floats,
+        products: _Floats,
+        base: _Floats,
+        scale: _Floats,
+        norm: _Floats,
+        rms_epsilon: float,
+        epsilon: float,
+        out: _Floats,
+    ) -> None: ...
+    def query(self, x: _Floats, heads: int, turns: _Floats, epsilon: float, out: _Floats) -> None: ...
+    def kv_rows(
+        self, x: _Floats, norm: _Floats, turns: _Floats, epsilon: float, format: RowFormat, out: _Bytes
+    ) -> None: ...
+    def encode_rows(self, x: _Floats, format: RowFormat, out: _Bytes) -> None: ...
+    def decode_rows(self, data: _Bytes, format: RowFormat, out: _Floats) -> None: ...
+    def compress(
+        self,
+        values: _Floats,
+        gates: _Floats,
+        first: int,
+        first_group: int,
+        end_group: int,
+        ratio: int,
+        ape: _Floats,
+        norm: _Floats,
+        turns: _Floats,
+        epsilon: float,
+        format: RowFormat,
+        out: _Bytes,
+    ) -> None: ...
+    def index_query(self, x: _Floats, heads: int, turns: _Floats, is_packed: bool, out: _Floats) -> None: ...
+    def index_pick(
+        self, queries: _Floats, weights: _Floats, keys: _Bytes, format: RowFormat, counts: _Ints, out: _Ints
+    ) -> None: ...
+    def attention(
+        self,
+        queries: _Floats,
+        window: _Bytes,
+        window_format: RowFormat,
+        window_first: int,
+        compressed: _Bytes | None,
+        compressed_format: RowFormat,
+        compressed_first: int,
+        positions: _Ints,
+        window_length: int,
+        counts: _Ints | None,
+        picked: _Ints | None,
+        sinks: _Floats,
+        turns: _Floats,
+        out: _Floats,
+    ) -> None: ...
+    def route(
+        self,
+        logits: _Floats,
+        bias: _Floats | None,
+        table: _Ints | None,
+        ids: _Ints,
+        scale: float,
+        normalise: bool,
+        experts: _Ints,
+        weights: _Floats,
+    ) -> None: ...

@@ -1,0 +1,83 @@
+"""One answer on the screen: runs a request and shows it as it comes.
+
+Promises: the request has ended in the engine when this returns or raises, also on Ctrl+C.
+"""
+
+import sys
+from dataclasses import dataclass
+
+from whitedwarf.cli.progress import ProgressLine, prefill_text
+from whitedwarf.cli.screen import Screen
+from whitedwarf.config import SamplingSettings
+from whitedwarf.engine.engine import Engine
+from whitedwarf.engine.generation import Generation
+from whitedwarf.engine.request import Finished, FinishReason, GenerateOptions, Prefilled, SamplingOptions, Token
+from whitedwarf.engine.session import Session
+from whitedwarf.prompt.special import SpecialToken
+from whitedwarf.prompt.split import AnswerSplitter
+from whitedwarf.prompt.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was generated, and how it ended; interrupted answers hold what had come."""
+
+    ids: tuple[int, ...]
+    finished: Finished
+
+    @property
+    def is_interrupted(self) -> bool:
+        return self.finished.reason is FinishReason.CANCELLED
+
+
+def generate_options(sampling: SamplingSettings, tokenizer: Tokenizer) -> GenerateOptions:
+    """The engine's options for an answer that ends at end-of-sentence."""
+    return GenerateOptions(
+        max_tokens=sampling.max_tokens,
+        stop_ids=frozenset({tokenizer.special_id(SpecialToken.EOS)}),
+        sampling=SamplingOptions(sampling.temperature, sampling.top_p, sampling.min_p, seed=sampling.seed),
+    )
+
+
+def show_answer(
+    engine: Engine,
+    tokenizer: Tokenizer,
+    prompt: list[int],
+    options: GenerateOptions,
+    session: Session | None = None,
+) -> Answer:
+    """Run a request and print it; Ctrl+C ends it early and is told in the result, not raised."""
+    splitter = AnswerSplitter(tokenizer, is_thinking=_ends_thinking(prompt, tokenizer))
+    screen, progress = Screen(sys.stdout), ProgressLine()
+    ids: list[int] = []
+    with engine.submit(prompt, options, session=session) as generation:
+        try:
+            _follow(generation, splitter, screen, progress, ids)
+        except KeyboardInterrupt:
+            generation.cancel()  # takes effect after the forward pass in hand
+        finally:
+            progress.clear()
+            for piece in splitter.finish():
+                screen.show(piece)
+            screen.finish()
+    return Answer(tuple(ids), generation.result().finished)
+
+
+def _follow(
+    generation: Generation, splitter: AnswerSplitter, screen: Screen, progress: ProgressLine, ids: list[int]
+) -> None:
+    for event in generation:
+        match event:
+            case Prefilled() if event.processed:
+                progress.show(prefill_text(event))
+            case Token():
+                progress.clear()
+                ids.append(event.id)
+                for piece in splitter.feed(event.id):
+                    screen.show(piece)
+
+
+def _ends_thinking(prompt: list[int], tokenizer: Tokenizer) -> bool:
+    """Whether the answer begins inside a thought: the prompt opened one and did not close it."""
+    marks = {tokenizer.special_id(SpecialToken.THINK_OPEN): True, tokenizer.special_id(SpecialToken.THINK_CLOSE): False}
+    return next((marks[token_id] for token_id in reversed(prompt) if token_id in marks), False)

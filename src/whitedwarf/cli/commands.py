@@ -1,0 +1,56 @@
+"""The table of commands: what `whitedwarf --help` shows, and where each one lives.
+
+Nothing is imported here, so that the top-level help is there in a blink.
+"""
+
+from typing import NamedTuple
+
+
+class Command(NamedTuple):
+    """One command: the words that call it, the module with its function, and one line of help."""
+
+    name: str
+    module: str  # its function is called `command`
+    summary: str
+
+
+COMMANDS = (
+    Command("run", "whitedwarf.cli.run", "answer one prompt, or chat when none is given"),
+    Command("tokens", "whitedwarf.cli.tokens", "show how a text is cut into tokens"),
+    Command("logits", "whitedwarf.cli.logits", "write the logits after each of given token ids to a .npy file"),
+    Command("logprobs", "whitedwarf.cli.logprobs", "greedy answer with the likeliest candidates of each step, as JSON"),
+    Command("perplexity", "whitedwarf.cli.perplexity", "how well the model predicts a text"),
+    Command("gguf inspect", "whitedwarf.cli.gguf_inspect", "what a model file is"),
+    Command("gguf convert", "whitedwarf.cli.gguf_convert", "DeepSeek's safetensors to GGUF"),
+    Command("gguf verify", "whitedwarf.cli.gguf_verify", "check every value of a model file"),
+    Command("gguf synth", "whitedwarf.cli.gguf_synth", "write a model with random weights, to measure with"),
+    Command("doctor", "whitedwarf.cli.doctor", "what this machine has, and which backend and model would be used"),
+)
+
+
+def find_command(words: list[str]) -> Command | None:
+    """The command that `words` begin with."""
+    for command in COMMANDS:
+        names = command.name.split(" ")
+        if words[: len(names)] == names:
+            return command
+    return None
+
+
+def help_text(group: str = "") -> str:
+    """All commands, or those of one group such as "gguf", with one line each."""
+    shown = [command for command in COMMANDS if command.name.startswith(group)]
+    width = max(len(command.name) for command in shown)
+    lines = [f"  {command.name:<{width}}  {command.summary}" for command in shown]
+    return "\n".join(
+        [
+            f"Usage: whitedwarf {group + ' ' if group else ''}COMMAND [OPTIONS]",
+            "",
+            "DeepSeek V4 on your own machines.",
+            "",
+            "Commands:",
+            *lines,
+            "",
+            "`whitedwarf COMMAND --help` shows a command's options; `wd` is short for `whitedwarf`.",
+        ]
+    )

@@ -1,0 +1,103 @@
+"""`whitedwarf doctor`: what this machine has, and which backend and model would be used, and why."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from whitedwarf import __version__
+from whitedwarf.cli.machine import Machine, Memory, read_machine, read_memory
+from whitedwarf.config import DEFAULT_FILE, FileSettings
+from whitedwarf.engine.memory import size_text
+from whitedwarf.errors import WhitedwarfError
+from whitedwarf.gguf.inspect import summary
+from whitedwarf.gguf.reader import open_gguf
+from whitedwarf.ops.select import BackendInfo, describe_backends
+from whitedwarf.weights.store import find_model
+
+
+@dataclass(frozen=True, slots=True)
+class FoundModel:
+    """The model that would be used; `error` says why there is none."""
+
+    path: str = ""
+    why: str = ""
+    name: str = ""
+    architecture: str = ""
+    tensor_bytes: int = 0
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything doctor knows; `backend` is the one that would be chosen."""
+
+    version: str
+    machine: Machine
+    memory: Memory
+    backend: str | None
+    backends: tuple[BackendInfo, ...]
+    model: FoundModel
+
+
+def command(
+    *,
+    file: FileSettings = DEFAULT_FILE,
+    as_json: Annotated[bool, Parameter(name="--json")] = False,
+) -> int:
+    """Look at this machine. Exit code 1 when no model could run here.
+
+    Parameters
+    ----------
+    as_json
+        One JSON object instead of text.
+    """
+    report = examine(file)
+    print(json.dumps(asdict(report)) if as_json else render(report))
+    return 0 if report.backend and report.model.error is None else 1
+
+
+def examine(file: FileSettings) -> Report:
+    """Look at everything."""
+    backends = tuple(describe_backends())
+    chosen = next((backend.name for backend in backends if backend.is_available), None)
+    return Report(__version__, read_machine(), read_memory(), chosen, backends, _find(file))
+
+
+def render(report: Report) -> str:
+    """The report as lines of text."""
+    return "\n".join(f"{label:<12}{text}" for label, text in _rows(report))
+
+
+def _find(file: FileSettings) -> FoundModel:
+    try:
+        choice = find_model(file.model)
+        with open_gguf(choice.path) as gguf:
+            found = summary(gguf)
+    except WhitedwarfError as error:
+        return FoundModel(error=str(error))
+    return FoundModel(str(choice.path), str(choice.rule), found.name, found.architecture, found.tensor_bytes)
+
+
+def _rows(report: Report) -> Iterator[tuple[str, str]]:
+    machine, memory, model = report.machine, report.memory, report.model
+    yield "whitedwarf", f"{report.version}, Python {machine.python}, {machine.system}"
+    yield "cpu", f"{machine.cpu} ({machine.architecture})"
+    yield "cores", f"{machine.cores} cores, {machine.threads} threads, {machine.usable_threads} usable by this process"
+    yield "memory", f"{size_text(memory.available_bytes)} of {size_text(memory.total_bytes)} available"
+    limit = memory.cgroup_limit_bytes
+    yield "limit", f"{size_text(limit)} (control group)" if limit is not None else "none (no control group limit)"
+    yield from _backend_rows(report)
+    if model.error is not None:
+        yield "model", f"none: {model.error}"
+    else:
+        yield "model", f"{model.path}: {model.name}, {size_text(model.tensor_bytes)} ({model.why})"
+
+
+def _backend_rows(report: Report) -> Iterator[tuple[str, str]]:
+    for backend in report.backends:
+        mark = "used" if backend.name == report.backend else "available" if backend.is_available else "missing"
+        level = f" at level {backend.level}" if backend.level else ""
+        yield "backend", f"{backend.name}{level}: {mark}; {backend.reason}"

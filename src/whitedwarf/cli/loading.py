@@ -1,0 +1,97 @@
+"""From options to a loaded model: the one place where path, file, tokenizer, backend and engine are wired together.
+
+Promises: everything that can be refused is refused here, before any token runs; what the user should know (which model
+was chosen, what does not fit) goes to stderr as one line each.
+"""
+
+import sys
+from dataclasses import dataclass, replace
+
+from whitedwarf.cli.machine import available_threads
+from whitedwarf.cli.memory import memory_need
+from whitedwarf.config import DEFAULT_CONTEXT, FileSettings, ModelSettings
+from whitedwarf.engine.engine import DEFAULT_CHUNK_TOKENS, Engine
+from whitedwarf.engine.memory import judge, probe_memory, size_text
+from whitedwarf.errors import UsageError
+from whitedwarf.gguf.reader import GgufFile, open_gguf
+from whitedwarf.model.loading import load_model
+from whitedwarf.model.transformer import Transformer
+from whitedwarf.ops.select import make_ops
+from whitedwarf.prompt.tokenizer import Tokenizer
+from whitedwarf.weights.store import ModelRule, find_model
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """A model ready to run, with the context length it was asked to have."""
+
+    transformer: Transformer
+    gguf: GgufFile
+    settings: ModelSettings
+    native_context: int  # the most this model can have
+
+    @property
+    def context_length(self) -> int:
+        return self.transformer.config.context_length
+
+    @property
+    def chunk_tokens(self) -> int:
+        return self.settings.prefill_chunk or DEFAULT_CHUNK_TOKENS
+
+    def engine(self) -> Engine:
+        """A new engine for one user; close it."""
+        return Engine(self.transformer, max_chunk_tokens=self.chunk_tokens, max_parallel=1)
+
+    def describe(self) -> str:
+        """What runs where, in one line."""
+        config = self.transformer.config
+        need = memory_need(config, 0, self.chunk_tokens)
+        return (
+            f"context {self.context_length} tokens ({size_text(need.context_bytes)}, {config.kv_cache}), "
+            f"backend {self.transformer.ops.name}, prefill chunk {self.chunk_tokens}"
+        )
+
+    def with_context(self, context_length: int) -> "LoadedModel":
+        """The same weights with another context length; UsageError beyond what the model has."""
+        settings = replace(self.settings, context=context_length)
+        return replace(self, transformer=_limited(self.transformer, self.native_context, settings), settings=settings)
+
+
+def open_file(settings: FileSettings) -> GgufFile:
+    """The chosen file; a line on stderr when it is the bundled one. Close it."""
+    choice = find_model(settings.model)
+    if choice.rule is ModelRule.BUNDLED:
+        note(f"no model given, using nano ({choice.rule})")
+    return open_gguf(choice.path)
+
+
+def open_tokenizer(gguf: GgufFile) -> Tokenizer:
+    """The file's tokenizer."""
+    return Tokenizer.from_metadata(gguf.metadata)
+
+
+def open_model(settings: ModelSettings) -> LoadedModel:
+    """Open, check and bind the chosen model."""
+    gguf = open_file(settings)
+    ops = make_ops(settings.backend, settings.threads or available_threads(), settings.quality)
+    full = load_model(gguf, ops, settings.kv_cache).transformer
+    native_context = full.config.context_length
+    loaded = LoadedModel(_limited(full, native_context, settings), gguf, settings, native_context)
+    need = memory_need(loaded.transformer.config, sum(gguf.shard_bytes), loaded.chunk_tokens)
+    for warning in judge(need, probe_memory(), force=settings.force):
+        note(warning)
+    return loaded
+
+
+def note(text: str) -> None:
+    """One line for the user that is not output."""
+    print(f"whitedwarf: {text}", file=sys.stderr)
+
+
+def _limited(transformer: Transformer, native_context: int, settings: ModelSettings) -> Transformer:
+    asked = settings.context
+    if asked is not None and asked > native_context:
+        raise UsageError(f"--ctx {asked}: this model has a context of {native_context}; give at most that")
+    context_length = min(asked or DEFAULT_CONTEXT, native_context)
+    hp = replace(transformer.config.hp, context_length=context_length)
+    return replace(transformer, config=replace(transformer.config, hp=hp))

@@ -1,0 +1,43 @@
+"""`whitedwarf run`: one answer, or a chat when no prompt is given (spec/product.md A.2, A.3)."""
+
+from whitedwarf.cli.prompt_text import prompt_text
+from whitedwarf.cli.thinking_flags import asked_thinking
+from whitedwarf.config import (
+    DEFAULT_CHAT,
+    DEFAULT_MODEL,
+    DEFAULT_SAMPLING,
+    ChatSettings,
+    ModelSettings,
+    SamplingSettings,
+)
+
+INTERRUPTED = 130
+
+
+def command(
+    *,
+    chat: ChatSettings = DEFAULT_CHAT,
+    sampling: SamplingSettings = DEFAULT_SAMPLING,
+    model: ModelSettings = DEFAULT_MODEL,
+) -> int:
+    """Answer one prompt, or chat when none is given.
+
+    A prompt that starts with the begin-of-sentence marker is taken as an already rendered chat. The answer goes to
+    stdout, progress and speeds to stderr. Ctrl+C stops the answer.
+    """
+    thinking = asked_thinking(chat)
+    text = prompt_text(chat)
+    from whitedwarf.cli.loading import note, open_model, open_tokenizer  # only now: wrong arguments are told at once
+
+    loaded = open_model(model)
+    tokenizer = open_tokenizer(loaded.gguf)
+    note(loaded.describe())
+    if text is None:
+        from whitedwarf.cli.repl import Repl
+
+        Repl(loaded, tokenizer, chat.system, thinking, sampling).run()
+        return 0
+    from whitedwarf.cli.oneshot import answer_once
+
+    answer = answer_once(loaded, tokenizer, text, chat.system, thinking, sampling)
+    return INTERRUPTED if answer.is_interrupted else 0

@@ -1,0 +1,99 @@
+"""The options that several commands share, each described once: its flag, its range, its default and its help.
+
+Frozen values; cyclopts turns them into flags. Nothing here loads a model or knows a command.
+Flag names follow the original's (spec/product.md A.1).
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from cyclopts import Group, Parameter
+from cyclopts.validators import Number
+
+DEFAULT_CONTEXT = 32_768
+DEFAULT_SYSTEM = "You are a helpful assistant"
+
+_MODEL = Group.create_ordered("Model and runtime")
+_PROMPT = Group.create_ordered("Prompt")
+_SAMPLING = Group.create_ordered("Sampling")
+POSITIVE = Number(gte=1)
+
+
+@Parameter(name="*", group=_MODEL)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileSettings:
+    """Which file."""
+
+    model: Annotated[str | None, Parameter(name=("--model", "-m"))] = None
+    """GGUF file, or any shard of one. Default: $WHITEDWARF_MODEL, else ./ds4flash.gguf, else the bundled nano."""
+
+
+@Parameter(name="*", group=_MODEL)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSettings(FileSettings):
+    """Which model, and how it runs."""
+
+    context: Annotated[int | None, Parameter(name=("--ctx", "-c"), validator=POSITIVE)] = None
+    """Context length in tokens. Default: 32768, or less if the model has less."""
+    threads: Annotated[int | None, Parameter(name=("--threads", "-t"), validator=POSITIVE)] = None
+    """CPU threads. Default: one for each core that this process may use."""
+    backend: Literal["auto", "cpu", "reference"] = "auto"
+    """Where the arithmetic runs; `whitedwarf doctor` says what is available."""
+    quality: bool = False
+    """Float activations everywhere: slower, for parity and debugging."""
+    kv_cache: Literal["packed", "f16", "f32"] = "packed"
+    """How KV rows are kept. packed: the official FP8/FP4 rounding, about seven times smaller than f32."""
+    prefill_chunk: Annotated[int | None, Parameter(validator=POSITIVE)] = None
+    """Prompt tokens per forward pass. Default: 2048."""
+    force: bool = False
+    """Go on although memory looks too small."""
+
+
+@Parameter(name="*", group=_PROMPT)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceSettings:
+    """Where a prompt comes from: at most one of the two."""
+
+    prompt: Annotated[str | None, Parameter(name=("--prompt", "-p"), allow_leading_hyphen=True)] = None
+    """The prompt's text."""
+    prompt_file: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None
+    """A file with the prompt's text; - reads standard input."""
+
+
+@Parameter(name="*", group=_PROMPT)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatSettings(SourceSettings):
+    """What is asked, and how the model should go about it."""
+
+    system: Annotated[str, Parameter(name=("--system", "-sys"), allow_leading_hyphen=True)] = DEFAULT_SYSTEM
+    """System text; "" for none."""
+    think: bool = False
+    """Think before answering (the default)."""
+    think_max: bool = False
+    """Think as hard as possible; needs --ctx of at least 393216."""
+    nothink: bool = False
+    """Answer at once."""
+
+
+@Parameter(name="*", group=_SAMPLING)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingSettings:
+    """How much is generated, and how each token is drawn."""
+
+    max_tokens: Annotated[int, Parameter(name=("--tokens", "-n"), validator=POSITIVE)] = 50_000
+    """Most tokens to generate; the context may allow fewer."""
+    temperature: Annotated[float, Parameter(name="--temp", validator=Number(gte=0, lte=100))] = 1.0
+    """0 always takes the likeliest token."""
+    top_p: Annotated[float, Parameter(validator=Number(gte=0, lte=1))] = 1.0
+    """Draw from the likeliest tokens that together have this probability."""
+    min_p: Annotated[float, Parameter(validator=Number(gte=0, lte=1))] = 0.05
+    """Leave out tokens less likely than this share of the likeliest."""
+    seed: Annotated[int | None, Parameter(validator=POSITIVE)] = None
+    """Makes the draw repeatable. Default: a new one each time."""
+
+
+DEFAULT_FILE = FileSettings()
+DEFAULT_MODEL = ModelSettings()
+DEFAULT_SOURCE = SourceSettings()
+DEFAULT_CHAT = ChatSettings()
+DEFAULT_SAMPLING = SamplingSettings()

@@ -1,0 +1,130 @@
+"""The engine: prompts in, streams of token ids out, one thread that owns the model.
+
+Whoever holds it calls `submit` from any thread and reads the `Generation`. It promises that equal requests give equal
+tokens whoever runs beside them, that nothing is accepted which cannot fit, and that nobody ever waits for an engine
+that is gone. It never sees text.
+"""
+
+import itertools
+import threading
+import weakref
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+
+from whitedwarf.engine.generation import Generation
+from whitedwarf.engine.job import Job
+from whitedwarf.engine.loop import Closing, Loop
+from whitedwarf.engine.request import GenerateOptions
+from whitedwarf.engine.scheduler import Limits
+from whitedwarf.engine.session import Session
+from whitedwarf.errors import ContextOverflowError, UsageError
+from whitedwarf.model.base import Ids, Model
+
+DEFAULT_CHUNK_TOKENS = 2048
+DEFAULT_MAX_PARALLEL = 8
+DEFAULT_MAX_WAITING = 256
+
+
+class Engine:
+    """Close it, or use it in a `with`; one that is dropped or still open at exit is closed by the interpreter.
+
+    A chunk of `max_chunk_tokens` is how long a cancel may have to wait, and how long a prompt may hold up the streams
+    beside it.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        max_chunk_tokens: int = DEFAULT_CHUNK_TOKENS,
+        max_parallel: int = DEFAULT_MAX_PARALLEL,
+        max_waiting: int = DEFAULT_MAX_WAITING,
+    ) -> None:
+        limits = Limits(
+            max_rows=max_chunk_tokens + max_parallel, chunk_tokens=max_chunk_tokens, max_parallel=max_parallel
+        )
+        self._model = model
+        self._keys = itertools.count(1)
+        self._lanes = itertools.count(1)
+        loop = Loop(model, limits, max_waiting)
+        thread = threading.Thread(target=loop.run, name="whitedwarf-engine", daemon=True)
+        thread.start()
+        self._loop = loop
+        self._thread = thread
+        # A daemon, because the interpreter joins other threads before anything of ours could tell this one to stop;
+        # the finalizer runs at exit and when the engine is collected, so the thread never outlives either.
+        self._finalizer = weakref.finalize(self, _close, loop, thread, Closing.CANCEL)
+
+    @property
+    def context_length(self) -> int:
+        return self._model.config.context_length
+
+    @property
+    def vocab_size(self) -> int:
+        return self._model.config.vocab_size
+
+    def new_session(self) -> Session:
+        """An empty session; requests that name it run one after another and reuse its live tokens."""
+        return Session(self._model, next(self._lanes))
+
+    def submit(
+        self, ids: Sequence[int] | Ids, options: GenerateOptions | None = None, *, session: Session | None = None
+    ) -> Generation:
+        """Queue a request -> its handle, at once.
+
+        `ids` is always the whole prompt, also when continuing a session. At most min(max_tokens, context - prompt - 1)
+        tokens are generated. Raises before any work: ContextOverflowError, UsageError (empty prompt, unknown id, a
+        session of another engine), EngineBusyError, EngineClosedError.
+        """
+        prompt = self._checked(ids)
+        options = options or GenerateOptions()
+        budget = min(options.max_tokens, self.context_length - len(prompt) - 1)
+        if session is not None and not session.belongs_to(self._model):
+            raise UsageError("the session belongs to another engine: make one with this engine's new_session()")
+        job = Job(next(self._keys), prompt, options, budget, session or self.new_session())
+        self._loop.submit(job)
+        return job.generation
+
+    def close(self, *, drain: bool = False) -> None:
+        """Take no more requests, cancel those accepted (or, draining, let them end), and wait for the thread.
+
+        May be called again, from several threads, and without `drain` while another call drains.
+        """
+        _close(self._loop, self._thread, Closing.DRAIN if drain else Closing.CANCEL)
+        self._finalizer.detach()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _checked(self, ids: Sequence[int] | Ids) -> Ids:
+        """`ids` as an array of our own; refuse what cannot run."""
+        if len(ids) == 0:
+            raise UsageError("the prompt is empty: expected at least one token, such as the begin-of-sentence token")
+        if len(ids) >= self.context_length:
+            raise ContextOverflowError(
+                f"the prompt has {len(ids)} tokens and must be shorter than the context of {self.context_length}: "
+                "shorten the prompt or raise --ctx"
+            )
+        prompt = np.asarray(ids)
+        if prompt.ndim != 1 or prompt.dtype.kind not in "iu":
+            raise UsageError(
+                f"expected a flat sequence of token ids, got {prompt.dtype} values of shape {prompt.shape}"
+            )
+        unknown = prompt[(prompt < 0) | (prompt >= self.vocab_size)]
+        if unknown.size:
+            raise UsageError(f"expected token ids from 0 to {self.vocab_size - 1}, got {unknown[0]}")
+        return prompt.astype(np.int32)
+
+
+def _close(loop: Loop, thread: threading.Thread, closing: Closing) -> None:
+    loop.close(closing)
+    if threading.current_thread() is not thread:  # the collector may run in any thread
+        thread.join()

@@ -1,0 +1,133 @@
+"""One request's life on the engine thread: waiting, prefilling, decoding, ended.
+
+It turns what the scheduler allots into a span, and the span's logits into events. It does not know its companions: its
+random numbers, its session and its counters are its own.
+"""
+
+import time
+
+import numpy as np
+
+from whitedwarf.engine.generation import Generation
+from whitedwarf.engine.request import Finished, FinishReason, GenerateOptions, Prefilled, Token
+from whitedwarf.engine.sampler import XorShift64Star, sample, score
+from whitedwarf.engine.scheduler import Candidate, Phase
+from whitedwarf.engine.session import Session
+from whitedwarf.errors import WhitedwarfError
+from whitedwarf.model.base import Ids, LogitRows, Logits, Span
+
+
+class Job:
+    """`budget` is how many tokens may be generated; the session of a one-off request is nobody else's."""
+
+    def __init__(self, key: int, prompt: Ids, options: GenerateOptions, budget: int, session: Session) -> None:
+        self.key = key
+        self.session = session
+        self.generation = Generation()
+        self.is_ended = False
+        self._prompt = prompt
+        self._options = options
+        self._budget = budget
+        self._random = XorShift64Star(options.sampling.seed)
+        self._reused_tokens = 0
+        self._generated_tokens = 0
+        self._last_token = -1
+        self._last_served = 0
+        self._started_s: float | None = None
+        self._prefilled_s: float | None = None
+
+    @property
+    def candidate(self) -> Candidate:
+        """This request as the scheduler wants to see it."""
+        if self._started_s is None:
+            return Candidate(self.key, self.session.lane, Phase.WAITING)
+        position = self.session.position
+        if self._prefilled_s is None:
+            pending = len(self._prompt) - position
+            return Candidate(self.key, self.session.lane, Phase.PREFILLING, position, pending, self._last_served)
+        return Candidate(self.key, self.session.lane, Phase.DECODING, position, 1)
+
+    def start(self, num_batches: int) -> None:
+        """Get a state for the prompt; `num_batches` have run before."""
+        self._started_s = time.perf_counter()
+        self._last_served = num_batches
+        self._reused_tokens = self.session.sync(self._prompt)
+        self.generation.put(Prefilled(self._reused_tokens, len(self._prompt)))
+
+    def span(self, num_tokens: int) -> Span:
+        """The next `num_tokens` pending tokens."""
+        if self._prefilled_s is not None:
+            return Span(self.session.state, np.array([self._last_token], np.int32), "last")
+        position = self.session.position
+        ids = self._prompt[position : position + num_tokens]
+        is_last_piece = position + num_tokens == len(self._prompt)
+        wanted: LogitRows = "last" if is_last_piece and self._budget else "none"
+        return Span(self.session.state, ids, wanted)
+
+    def absorb(self, span: Span, logits: Logits, batch: int) -> None:
+        """`span` has run as part of batch number `batch` and gave `logits` (rows wanted, vocab)."""
+        self.session.advance(span.ids)
+        if self._prefilled_s is None:
+            self._last_served = batch
+            self._report_prefill()
+        if self._prefilled_s is None:
+            return
+        if self.generation.is_cancelled:
+            self.end(FinishReason.CANCELLED)
+        elif self._budget == 0:
+            self.end(FinishReason.LENGTH)
+        else:
+            self._draw(logits[-1])
+
+    def end(self, reason: FinishReason, *, stop_id: int | None = None, error: WhitedwarfError | None = None) -> None:
+        """Tell the caller; the first call counts. A failed request leaves its session empty."""
+        if self.is_ended:
+            return
+        self.is_ended = True
+        if error is not None:
+            self.session.drop()
+        prefill_s, decode_s = self._times()
+        self.generation.put(
+            Finished(
+                reason=reason,
+                prompt_tokens=len(self._prompt),
+                generated_tokens=self._generated_tokens,
+                reused_tokens=self._reused_tokens,
+                prefill_s=prefill_s,
+                decode_s=decode_s,
+                stop_id=stop_id,
+                error=error,
+            )
+        )
+
+    def _report_prefill(self) -> None:
+        processed, total = self.session.position, len(self._prompt)
+        if processed == total:
+            self._prefilled_s = time.perf_counter()
+        self.generation.put(Prefilled(processed, total))
+
+    def _draw(self, logits: Logits) -> None:
+        token = sample(logits, self._options.sampling, self._random)
+        if token in self._options.stop_ids:
+            self.end(FinishReason.STOP, stop_id=token)
+            return
+        self.generation.put(self._event(token, logits))
+        self._last_token = token
+        self._generated_tokens += 1
+        if self._generated_tokens == self._budget:
+            self.end(FinishReason.LENGTH)
+
+    def _event(self, token: int, logits: Logits) -> Token:
+        if self._options.logprobs is None:
+            return Token(token)
+        logprob, best = score(logits, token, self._options.logprobs)
+        return Token(token, logprob, best)
+
+    def _times(self) -> tuple[float, float]:
+        """Seconds of prefill and of decode so far."""
+        now_s = time.perf_counter()
+        if self._started_s is None:
+            return 0.0, 0.0
+        if self._prefilled_s is None:
+            return now_s - self._started_s, 0.0
+        return self._prefilled_s - self._started_s, now_s - self._prefilled_s

@@ -1,0 +1,182 @@
+"""The engine thread: takes requests in, runs one batch after another, ends every request it ever accepted.
+
+Decisions are the scheduler's, the life of a request is the job's; here are only the thread, the lock and what happens
+when something fails. A failure inside `forward` ends the requests of that batch and nothing else. Anything unforeseen
+ends the loop, and then every request with EngineClosedError: no caller is left waiting.
+"""
+
+import copy
+import logging
+import threading
+from collections.abc import Sequence
+from enum import StrEnum
+
+from whitedwarf.engine.job import Job
+from whitedwarf.engine.request import FinishReason
+from whitedwarf.engine.scheduler import Limits, admissions, next_batch
+from whitedwarf.errors import BackendError, EngineBusyError, EngineClosedError, WhitedwarfError
+from whitedwarf.model.base import Logits, Model, Span
+
+log = logging.getLogger(__name__)
+
+
+class Closing(StrEnum):
+    DRAIN = "drain"  # accepted requests run to their end
+    CANCEL = "cancel"  # they end after the forward pass they are in
+
+
+class Loop:
+    """`run` is the engine thread's whole life; `submit` and `close` may come from any thread."""
+
+    def __init__(self, model: Model, limits: Limits, max_waiting: int) -> None:
+        self._model = model
+        self._limits = limits
+        self._max_waiting = max_waiting
+        self._changed = threading.Condition()  # guards everything below
+        self._waiting: list[Job] = []
+        self._running: list[Job] = []  # changed by the engine thread only
+        self._closing: Closing | None = None
+        self._stopped: EngineClosedError | None = None
+        self._num_batches = 0
+
+    def submit(self, job: Job) -> None:
+        """Queue `job`; EngineBusyError when too many wait, EngineClosedError when nothing will run any more."""
+        with self._changed:
+            if self._stopped is not None:
+                raise EngineClosedError(str(self._stopped))
+            if self._closing is not None:
+                raise EngineClosedError("the engine is shutting down and takes no more requests")
+            if len(self._waiting) >= self._max_waiting:
+                raise EngineBusyError(f"{len(self._waiting)} requests are waiting already, the limit: try again later")
+            self._waiting.append(job)
+            self._changed.notify()
+
+    def close(self, closing: Closing) -> None:
+        """Take no more requests and stop when those accepted have ended; CANCEL after DRAIN hurries it up."""
+        with self._changed:
+            if self._closing is not Closing.CANCEL:
+                self._closing = closing
+            if closing is Closing.CANCEL:
+                for job in (*self._waiting, *self._running):
+                    job.generation.cancel()
+            self._changed.notify()
+
+    def run(self) -> None:
+        try:
+            while self._has_work():
+                self._end_cancelled()
+                self._start_waiting()
+                self._run_batch()
+            self._stop(EngineClosedError("the engine is closed"))
+        except BaseException as error:
+            log.critical("engine_thread_died", exc_info=True)
+            closed = EngineClosedError(f"the engine stopped after an internal error ({_describe(error)}): restart it")
+            closed.__cause__ = error
+            self._stop(closed)
+
+    def _has_work(self) -> bool:
+        """Sleep until there is something to do; False when there never will be."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._running or self._closing)
+            return bool(self._waiting or self._running)
+
+    def _end_cancelled(self) -> None:
+        with self._changed:
+            for job in (*self._waiting, *self._running):
+                if job.generation.is_cancelled:
+                    job.end(FinishReason.CANCELLED)
+            self._sweep()
+
+    def _start_waiting(self) -> None:
+        with self._changed:
+            keys = admissions([job.candidate for job in (*self._waiting, *self._running)], self._limits)
+            started = [job for job in self._waiting if job.key in keys]
+            self._waiting = [job for job in self._waiting if job.key not in keys]
+            self._running.extend(started)
+        for job in started:
+            self._start(job)
+
+    def _start(self, job: Job) -> None:
+        try:
+            job.start(self._num_batches)
+        except Exception as error:  # the model's own code: what it may raise is not ours to know
+            _fail([job], error, "could not make room for a new sequence")
+
+    def _run_batch(self) -> None:
+        jobs = {job.key: job for job in self._running if not job.is_ended}
+        shares = next_batch([job.candidate for job in jobs.values()], self._limits)
+        batch = [(jobs[share.key], jobs[share.key].span(share.num_tokens)) for share in shares]
+        if batch:
+            self._num_batches += 1
+            self._forward([job for job, _ in batch], [span for _, span in batch])
+        with self._changed:
+            self._sweep()
+
+    def _forward(self, jobs: Sequence[Job], spans: Sequence[Span]) -> None:
+        try:
+            results = _run(self._model, spans)
+        except Exception as error:  # the model's own code: what it may raise is not ours to know
+            _fail(jobs, error, f"failed on a batch of {sum(len(span.ids) for span in spans)} tokens")
+            return
+        for job, span, logits in zip(jobs, spans, results, strict=True):
+            try:
+                job.absorb(span, logits, self._num_batches)
+            except Exception as error:  # e.g. no finite logit: this request's trouble, not its companions'
+                _fail([job], error, "gave logits that no token can be drawn from")
+
+    def _sweep(self) -> None:
+        """Let go of ended requests, and of their states."""
+        self._waiting = [job for job in self._waiting if not job.is_ended]
+        self._running = [job for job in self._running if not job.is_ended]
+
+    def _stop(self, closed: EngineClosedError) -> None:
+        with self._changed:
+            self._stopped = closed
+            for job in (*self._waiting, *self._running):
+                job.end(FinishReason.ERROR, error=_copy(closed))
+            self._sweep()
+
+
+def _run(model: Model, spans: Sequence[Span]) -> list[Logits]:
+    results = model.forward(spans)
+    if len(results) != len(spans):
+        raise BackendError(f"expected logits of {len(spans)} spans, got {len(results)}")
+    return results
+
+
+def _fail(jobs: Sequence[Job], cause: Exception, what: str) -> None:
+    """End `jobs` with a clear error. The log has the traceback, the errors do not: it would keep states alive."""
+    log.error("requests_failed", exc_info=cause, extra={"requests": [job.key for job in jobs]})
+    for link in _chain(cause):
+        link.__traceback__ = None
+    for job in jobs:
+        job.end(FinishReason.ERROR, error=_explain(cause, what))
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    """`error` and what it came from; a chain may bite its own tail."""
+    links: list[BaseException] = []
+    link: BaseException | None = error
+    while link is not None and link not in links:
+        links.append(link)
+        link = link.__cause__ or link.__context__
+    return links
+
+
+def _explain(cause: Exception, what: str) -> WhitedwarfError:
+    if isinstance(cause, WhitedwarfError):
+        return _copy(cause)
+    error = BackendError(f"the model {what}: {_describe(cause)}. This request has ended, the engine goes on")
+    error.__cause__ = cause
+    return error
+
+
+def _copy(error: WhitedwarfError) -> WhitedwarfError:
+    """One exception per request: threads that raise the same one would write over each other's traceback."""
+    twin = copy.copy(error)
+    twin.__cause__ = error
+    return twin
+
+
+def _describe(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -1,0 +1,60 @@
+"""Chooses the backend. Importing this module is cheap; a backend is imported when it is asked for or described."""
+
+from dataclasses import dataclass
+
+from whitedwarf.errors import BackendError, UsageError
+from whitedwarf.ops.base import Ops
+
+BACKENDS = ("cpu", "reference")  # best first
+HOW_TO_BUILD = "the native module is not built; run `make run` (or `pip install -e .`) in the source folder"
+
+
+@dataclass(frozen=True, slots=True)
+class BackendInfo:
+    """One line of `whitedwarf doctor`."""
+
+    name: str
+    is_available: bool
+    reason: str  # why it is, or is not, available
+    level: str  # what of the machine it uses; empty if unavailable
+
+
+def make_ops(backend: str = "auto", threads: int = 0, quality: bool = False) -> Ops:
+    """The asked backend, or the best one here. threads 0 = all cores; quality = activations stay floats.
+
+    UsageError names the backends there are; BackendError says what is missing.
+    """
+    match backend:
+        case "auto" | "cpu":
+            return _cpu(threads, quality)
+        case "reference":
+            from whitedwarf.ops.reference import ReferenceOps
+
+            return ReferenceOps()
+        case _:
+            raise UsageError(f"backend must be auto, {' or '.join(BACKENDS)}; got {backend!r}")
+
+
+def describe_backends() -> list[BackendInfo]:
+    """Every backend this version knows, best first."""
+    return [_describe_cpu(), BackendInfo("reference", True, "numpy: slow, the definition of every result", "float64")]
+
+
+def _cpu(threads: int, quality: bool) -> Ops:
+    try:
+        from whitedwarf.ops.cpu import CpuOps
+    except ImportError as error:
+        raise BackendError(f"backend cpu is not available: {HOW_TO_BUILD} ({error})") from error
+    try:
+        return CpuOps(threads, quality)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def _describe_cpu() -> BackendInfo:
+    try:
+        from whitedwarf._native import Kernels
+    except ImportError as error:
+        return BackendInfo("cpu", False, f"{HOW_TO_BUILD} ({error})", "")
+    levels = Kernels.available_levels()
+    return BackendInfo("cpu", True, f"this CPU runs {', '.join(levels)}", levels[-1])

@@ -1,0 +1,181 @@
+"""The scheduler's promises, held against any order of arrivals, cancels and batches."""
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
+
+from whitedwarf.engine.scheduler import Candidate, Limits, Phase, Share, admissions, next_batch
+from whitedwarf.errors import UsageError
+
+
+@dataclass
+class Simulated:
+    key: int
+    lane: int
+    prompt: int
+    answer: int
+    position: int = 0
+    is_started: bool = False
+    last_served: int = 0
+    batches_without_rows: int = 0
+
+    @property
+    def phase(self) -> Phase:
+        if not self.is_started:
+            return Phase.WAITING
+        return Phase.PREFILLING if self.position < self.prompt else Phase.DECODING
+
+    @property
+    def candidate(self) -> Candidate:
+        pending = self.prompt - self.position if self.phase is Phase.PREFILLING else 1
+        return Candidate(self.key, self.lane, self.phase, self.position, pending, self.last_served)
+
+
+class Traffic(RuleBasedStateMachine):
+    """Requests come, run and go in any order; every batch is checked."""
+
+    requests = Bundle("requests")
+
+    @initialize(chunk=st.integers(1, 9), parallel=st.integers(1, 4), spare=st.integers(0, 12))
+    def choose_limits(self, chunk: int, parallel: int, spare: int) -> None:
+        self.limits = Limits(max_rows=parallel + spare, chunk_tokens=chunk, max_parallel=parallel)
+        self.live: dict[int, Simulated] = {}
+        self.num_batches = 0
+        self.num_keys = 0
+
+    @rule(target=requests, lane=st.integers(0, 3), prompt=st.integers(1, 40), answer=st.integers(0, 6))
+    def arrive(self, lane: int, prompt: int, answer: int) -> int:
+        self.num_keys += 1
+        self.live[self.num_keys] = Simulated(self.num_keys, lane, prompt, answer)
+        return self.num_keys
+
+    @rule(key=consumes(requests))
+    def cancel(self, key: int) -> None:
+        self.live.pop(key, None)
+
+    @rule(target=requests, reused=st.integers(0, 39))
+    def run_a_batch(self, reused: int) -> object:
+        self._admit(reused)
+        started = {key: request for key, request in self.live.items() if request.is_started}
+        shares = {share.key: share.num_tokens for share in next_batch(self._candidates(), self.limits)}
+        assert sum(shares.values()) <= self.limits.max_rows
+        assert bool(shares) == bool(started)
+        self.num_batches += 1
+        for request in started.values():
+            self._run(request, shares.get(request.key, 0))
+        return multiple()
+
+    @invariant()
+    def no_prompt_starves(self) -> None:
+        for request in getattr(self, "live", {}).values():
+            assert request.batches_without_rows < self.limits.max_parallel
+
+    def teardown(self) -> None:
+        """Everything that came is served in the end."""
+        if not hasattr(self, "live"):
+            return
+        work = sum(request.prompt + request.answer + 1 for request in self.live.values())
+        for _ in range(work):
+            if self.live:
+                self.run_a_batch(0)
+        assert not self.live
+
+    def _admit(self, reused: int) -> None:
+        before = [request for request in self.live.values() if request.is_started]
+        keys = admissions(self._candidates(), self.limits)
+        assert len(before) + len(keys) <= self.limits.max_parallel
+        for key in keys:
+            request = self.live[key]
+            earlier = [other for other in self.live.values() if other.key < key and other.lane == request.lane]
+            assert not earlier, "requests of one lane run one after another"
+            request.is_started = True
+            request.last_served = self.num_batches
+            request.position = min(reused, request.prompt - 1)
+        self._check_nobody_waits_for_nothing()
+
+    def _check_nobody_waits_for_nothing(self) -> None:
+        running = [request for request in self.live.values() if request.is_started]
+        lanes = {request.lane for request in running}
+        idle = [request for request in self.live.values() if not request.is_started and request.lane not in lanes]
+        assert not idle or len(running) == self.limits.max_parallel
+
+    def _candidates(self) -> list[Candidate]:
+        return [request.candidate for request in self.live.values()]
+
+    def _run(self, request: Simulated, num_tokens: int) -> None:
+        if request.phase is Phase.DECODING:
+            assert num_tokens == 1, "every stream gets a token in every batch"
+            request.answer -= 1
+        elif num_tokens:
+            self._check_piece(request, num_tokens)
+            request.position += num_tokens
+            request.last_served = self.num_batches
+            request.batches_without_rows = 0
+        else:
+            request.batches_without_rows += 1
+        if request.phase is Phase.DECODING and request.answer <= 0:
+            del self.live[request.key]
+
+    def _check_piece(self, request: Simulated, num_tokens: int) -> None:
+        end = request.position + num_tokens
+        chunk = self.limits.chunk_tokens
+        assert end <= request.prompt
+        assert request.position // chunk == (end - 1) // chunk, "a piece never crosses a multiple of the chunk"
+        if self.limits.max_rows >= chunk + self.limits.max_parallel:
+            assert end == request.prompt or end % chunk == 0, "with room for a chunk, pieces end at its multiples"
+
+
+TestTraffic = Traffic.TestCase
+TestTraffic.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+def prefilling(key: int, position: int, pending: int, last_served: int = 0) -> Candidate:
+    return Candidate(key, key, Phase.PREFILLING, position, pending, last_served)
+
+
+def decoding(key: int) -> Candidate:
+    return Candidate(key, key, Phase.DECODING, 10, 1)
+
+
+LIMITS = Limits(max_rows=12, chunk_tokens=8, max_parallel=4)
+
+
+def test_decodes_and_a_chunk_share_one_forward() -> None:
+    assert next_batch([prefilling(1, 0, 100), decoding(2), decoding(3)], LIMITS) == (
+        Share(2, 1),
+        Share(3, 1),
+        Share(1, 8),
+    )
+
+
+def test_a_resumed_prompt_first_runs_to_the_next_multiple_of_the_chunk() -> None:
+    assert next_batch([prefilling(1, 13, 100)], LIMITS) == (Share(1, 3),)
+
+
+def test_short_prompts_travel_together() -> None:
+    assert next_batch([prefilling(1, 0, 5), prefilling(2, 0, 6), prefilling(3, 0, 7)], LIMITS) == (
+        Share(1, 5),
+        Share(2, 6),
+    )
+
+
+def test_the_prompt_served_longest_ago_goes_first() -> None:
+    assert next_batch([prefilling(1, 8, 50, 2), prefilling(2, 0, 50, 1)], LIMITS) == (Share(2, 8),)
+
+
+def test_nothing_to_run_is_an_empty_batch() -> None:
+    assert next_batch([], LIMITS) == ()
+
+
+def test_a_blocked_lane_does_not_hold_up_the_others() -> None:
+    waiting = [Candidate(2, 7, Phase.WAITING), Candidate(3, 8, Phase.WAITING)]
+    assert admissions([Candidate(1, 7, Phase.DECODING, 3, 1), *waiting], LIMITS) == (3,)
+
+
+@pytest.mark.parametrize(("rows", "chunk", "parallel"), [(8, 0, 1), (8, 4, 0), (3, 4, 4)])
+def test_limits_that_cannot_work_are_refused(rows: int, chunk: int, parallel: int) -> None:
+    with pytest.raises(UsageError):
+        Limits(max_rows=rows, chunk_tokens=chunk, max_parallel=parallel)

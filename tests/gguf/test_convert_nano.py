@@ -1,0 +1,50 @@
+"""The bundled model is what its script makes, small enough to travel, and complete."""
+
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+from whitedwarf.gguf.census import check_census
+from whitedwarf.gguf.hparams import from_metadata
+from whitedwarf.gguf.reader import open_gguf
+from whitedwarf.gguf.types import GgmlType
+
+ROOT = Path(__file__).parent.parent.parent
+SCRIPT = ROOT / "scripts" / "make_nano.py"
+NANO = ROOT / "src" / "whitedwarf" / "data" / "nano.gguf"
+SOURCE = ROOT.parent / "shared" / "nano" / "official"
+
+
+def test_the_bundled_model_is_complete_and_small() -> None:
+    with open_gguf(NANO) as model:
+        hp = from_metadata(model.metadata, model.tensors)
+        check_census(hp, model.tensors, NANO.name)
+        assert NANO.stat().st_size < 25_000_000
+        assert model.metadata["general.license"] == "MIT"
+
+
+def test_only_matrices_of_the_bundled_model_are_rounded() -> None:
+    with open_gguf(NANO) as model:
+        for name, tensor in model.tensors.items():
+            steers = "hc_" in name or name.endswith(("ffn_gate_inp.weight", "indexer.proj.weight", "_ape.weight"))
+            if len(tensor.shape) == 1 or steers:
+                assert tensor.type is GgmlType.F32, name
+
+
+def test_the_licence_note_lies_beside_the_bundled_model() -> None:
+    assert "MIT" in (NANO.parent / "NANO.md").read_text()
+
+
+@pytest.mark.shared
+@pytest.mark.skipif(not SOURCE.exists(), reason="needs the workshop's ../shared/nano/official")
+def test_the_script_makes_the_bundled_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_gguf(NANO) as model:
+        experts = model.tensors["blk.0.ffn_gate_exps.weight"].type.name
+    target = tmp_path / "nano.gguf"
+    monkeypatch.setattr(sys, "argv", ["make_nano.py", "--target", str(target), "--experts", experts])
+    with pytest.raises(SystemExit) as stopped:
+        runpy.run_path(str(SCRIPT), run_name="__main__")
+    assert stopped.value.code == 0
+    assert target.read_bytes() == NANO.read_bytes()

@@ -1,0 +1,50 @@
+"""Choosing a backend by name."""
+
+import builtins
+
+import pytest
+
+from whitedwarf.errors import BackendError, UsageError
+from whitedwarf.ops.select import BACKENDS, describe_backends, make_ops
+
+
+@pytest.fixture
+def no_native_module(monkeypatch):
+    real = builtins.__import__
+
+    def without_native(name, *rest):
+        if name in ("whitedwarf._native", "whitedwarf.ops.cpu"):
+            raise ModuleNotFoundError("No module named 'whitedwarf._native'")
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without_native)
+
+
+@pytest.mark.parametrize(("asked", "got"), [("auto", "cpu"), ("cpu", "cpu"), ("reference", "reference")])
+def test_backends_are_chosen_by_name(asked, got):
+    assert make_ops(asked, threads=1).name == got
+
+
+def test_an_unknown_backend_names_those_that_exist():
+    with pytest.raises(UsageError, match="backend must be auto, cpu or reference; got 'cuda'"):
+        make_ops("cuda")
+
+
+def test_an_impossible_number_of_threads_is_a_usage_error():
+    with pytest.raises(UsageError, match="threads is 0"):
+        make_ops("cpu", threads=-1)
+
+
+def test_every_backend_is_described():
+    described = describe_backends()
+    assert tuple(info.name for info in described) == BACKENDS
+    assert all(info.is_available and info.level for info in described)
+
+
+def test_without_the_native_module_the_message_says_how_to_build_it(no_native_module):
+    with pytest.raises(BackendError, match=r"backend cpu is not available: .*make run"):
+        make_ops("cpu")
+    cpu, reference = describe_backends()
+    assert not cpu.is_available
+    assert "make run" in cpu.reason
+    assert reference.is_available
