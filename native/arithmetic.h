@@ -105,14 +105,14 @@ static inline void clear_padding(const Layout& layout, int64_t cols, Unpacked ou
     for (int64_t s = cols / layout.granule; s < padded / layout.granule; ++s) out.scales[s] = out.mins[s] = 0.0f;
 }
 
-// Integer products one weight row at a time, four unpacked rows to each activation row while it is in the nearest cache.
-// The dot product of an unpacked weight row and one activation row follows level.h.
+// Integer products one weight row at a time, four unpacked rows to each activation row while it is in the nearest
+// cache. The dot product of an unpacked weight row and one activation row follows level.h.
 using Dot = float (*)(const Unpacked& w, const IntegerRows& x, int64_t row);
 constexpr int kStripRows = 4;
 static inline int64_t strip_stride(int64_t padded) { return (unpacked_bytes(padded) + 63) / 64 * 64; }
 
-static inline void multiply_strips(const Layout& layout, Unpack unpack, Dot dot, const uint8_t* weights, int64_t row_bytes,
-                                   int num_rows, int64_t cols, const IntegerRows& x, RowList list,
+static inline void multiply_strips(const Layout& layout, Unpack unpack, Dot dot, const uint8_t* weights,
+                                   int64_t row_bytes, int num_rows, int64_t cols, const IntegerRows& x, RowList list,
                                    Output out, uint8_t* scratch) {
     const int64_t stride = strip_stride(x.padded);
     for (int i = 0; i < kStripRows; ++i) clear_padding(layout, cols, unpacked_in(scratch + i * stride, x.padded));

@@ -1,6 +1,7 @@
 // The table of kernels one CPU level provides (scalar, avx2, avx512, neon), and the arithmetic they all promise.
 //
-// Promise: every level gives the same bits. The order of every sum is fixed here; the scalar level is the specification.
+// Promise: every level gives the same bits. The order of every sum is fixed here; the scalar level is the
+// specification.
 //
 // Integer product of a weight row w and an activation row x, both padded with zero scales to whole superblocks:
 //   for each granule s (16 or 32 columns):  P = sum of code * q, exact in int32

@@ -16,6 +16,13 @@ void clear_last_superblock(const IntegerRows& x, int64_t row) {
     }
 }
 
+// Rows per work item: with few activation rows there is no tile to build, so small matrices may be cut finer.
+int64_t item_rows(int64_t weight_rows, int64_t activation_rows, int threads) {
+    int64_t rows = kTileRows;
+    while (activation_rows <= 2 && rows > 4 && weight_rows < rows * threads * 4) rows /= 2;
+    return rows;
+}
+
 }  // namespace
 
 void Kernels::reserve_thread_scratch(int64_t bytes) {
@@ -69,7 +76,8 @@ void Kernels::multiply_tile(const MatrixView& w, int64_t expert, int64_t first_r
 
 void Kernels::linear(const float* x, int64_t rows, const MatrixView& w, int64_t groups, float* out, bool quality) {
     const Activations input = prepare(x, rows * groups, w, quality, input_);
-    const int64_t group_rows = w.rows / groups, tiles = (group_rows + kTileRows - 1) / kTileRows;
+    const int64_t group_rows = w.rows / groups, height = item_rows(w.rows, rows, pool_.threads());
+    const int64_t tiles = (group_rows + height - 1) / height;
     // Row r of x, group g, is row r * groups + g of `input`.
     auto* lists = reinterpret_cast<int32_t*>(lists_.reserve(rows * groups * int64_t(sizeof(int32_t))));
     for (int64_t g = 0; g < groups; ++g)
@@ -77,8 +85,8 @@ void Kernels::linear(const float* x, int64_t rows, const MatrixView& w, int64_t 
     reserve_thread_scratch(level_.scratch_bytes(w.cols));
     pool_.split(groups * tiles, [&](int64_t begin, int64_t end, int thread) {
         for (int64_t item = begin; item < end; ++item) {
-            const int64_t group = item / tiles, row = item % tiles * kTileRows;
-            const int num_rows = int(std::min<int64_t>(kTileRows, group_rows - row));
+            const int64_t group = item / tiles, row = item % tiles * height;
+            const int num_rows = int(std::min(height, group_rows - row));
             multiply_tile(w, 0, group * group_rows + row, num_rows, input, {lists + group * rows, rows},
                           {out + group * group_rows + row, w.rows}, thread_scratch(thread));
         }

@@ -28,7 +28,8 @@ float dot32(const Unpacked& w, const IntegerRows& x, int64_t row) {
     for (int64_t k = 0, s = 0; k < x.padded; k += 256, s += 8) {
         const __m256i a = sixteens<kHasMin>(w.codes + k, q + k);
         const __m256i b = sixteens<kHasMin>(w.codes + k + 128, q + k + 128);
-        const __m256i p = _mm256_add_epi32(_mm256_permute2x128_si256(a, b, 0x20), _mm256_permute2x128_si256(a, b, 0x31));
+        const __m256i p =
+            _mm256_add_epi32(_mm256_permute2x128_si256(a, b, 0x20), _mm256_permute2x128_si256(a, b, 0x31));
         const __m256 scale = _mm256_mul_ps(_mm256_loadu_ps(w.scales + s), _mm256_loadu_ps(scales + s));
         acc = _mm256_fmadd_ps(_mm256_cvtepi32_ps(p), scale, acc);
         if (kHasMin) acc = _mm256_fnmadd_ps(_mm256_loadu_ps(w.mins + s), _mm256_loadu_ps(sums + s), acc);

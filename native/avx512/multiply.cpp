@@ -91,19 +91,27 @@ void multiply_type(const Weights& w, const IntegerRows& x, RowList list, Output 
 
 void multiply(const Layout& layout, const uint8_t* weights, int64_t row_bytes, int num_rows, int64_t cols,
               const IntegerRows& x, RowList list, Output out, uint8_t* scratch) {
-    if (list.count > kFewRows)
-        return multiply_tile(layout, weights, row_bytes, num_rows, cols, x, list, out, scratch);
+    if (list.count > kFewRows) return multiply_tile(layout, weights, row_bytes, num_rows, cols, x, list, out, scratch);
     const Weights w{weights, row_bytes, num_rows, cols};
     switch (layout.type) {
-        case Q8_0: return multiply_type<Q8_0, 32, false>(w, x, list, out, scratch);
-        case Q2_K: return multiply_type<Q2_K, 16, true>(w, x, list, out, scratch);
-        case Q3_K: return multiply_type<Q3_K, 16, false>(w, x, list, out, scratch);
-        case Q4_K: return multiply_type<Q4_K, 32, true>(w, x, list, out, scratch);
-        case Q5_K: return multiply_type<Q5_K, 32, true>(w, x, list, out, scratch);
-        case Q6_K: return multiply_type<Q6_K, 16, false>(w, x, list, out, scratch);
-        case IQ2_XXS: return multiply_type<IQ2_XXS, 32, false>(w, x, list, out, scratch);
-        case MXFP4: return multiply_type<MXFP4, 32, false>(w, x, list, out, scratch);
-        default: return;
+        case Q8_0:
+            return multiply_type<Q8_0, 32, false>(w, x, list, out, scratch);
+        case Q2_K:
+            return multiply_type<Q2_K, 16, true>(w, x, list, out, scratch);
+        case Q3_K:
+            return multiply_type<Q3_K, 16, false>(w, x, list, out, scratch);
+        case Q4_K:
+            return multiply_type<Q4_K, 32, true>(w, x, list, out, scratch);
+        case Q5_K:
+            return multiply_type<Q5_K, 32, true>(w, x, list, out, scratch);
+        case Q6_K:
+            return multiply_type<Q6_K, 16, false>(w, x, list, out, scratch);
+        case IQ2_XXS:
+            return multiply_type<IQ2_XXS, 32, false>(w, x, list, out, scratch);
+        case MXFP4:
+            return multiply_type<MXFP4, 32, false>(w, x, list, out, scratch);
+        default:
+            return;
     }
 }
 

@@ -1,9 +1,9 @@
 // 256 columns at a time with AVX-512: the order this level keeps codes in, and how each format gets into it.
 //
-// Order: register t of four holds, in 32-bit element s, columns 16 s + 4 t .. + 3. Four chained dot product instructions
-// then leave the sum of each 16 columns in its own element, with nothing to add across. Scales and mins come one per
-// element too (repeated where a format shares them among 32). Signed codes are offset by +128, for the unsigned side of
-// the instruction; the activations carry the correction (IntegerRows::offsets = -128 * sum of 16).
+// Order: register t of four holds, in 32-bit element s, columns 16 s + 4 t .. + 3. Four chained dot product
+// instructions then leave the sum of each 16 columns in its own element, with nothing to add across. Scales and mins
+// come one per element too (repeated where a format shares them among 32). Signed codes are offset by +128, for the
+// unsigned side of the instruction; the activations carry the correction (IntegerRows::offsets = -128 * sum of 16).
 // Internal linkage: see blocks.h.
 #pragma once
 
@@ -202,9 +202,8 @@ struct Format<IQ2_XXS> {
     static constexpr Bytes kCodeBits{[](int i) { return i % 8 / 4 * 32 + i % 4 * 2; }};
     static constexpr Bytes kSignBits{[](int i) { return (i % 8 / 4 * 16 + i % 4 + 62) & 63; }};
     // Code in bits 0-1, sign in bit 2, anything in bits 3-5.
-    static constexpr Bytes kValues{[](int i) {
-        return kOffset + (i & 4 ? -int(kIq2Magnitudes[i & 3]) : int(kIq2Magnitudes[i & 3]));
-    }};
+    static constexpr Bytes kValues{
+        [](int i) { return kOffset + (i & 4 ? -int(kIq2Magnitudes[i & 3]) : int(kIq2Magnitudes[i & 3])); }};
     __m512i grid[8];
     __m512i low_signs = kLowSigns, high_signs = kHighSigns, index_bytes = kIndexBytes, sevens = kSevens;
     __m512i code_bits = kCodeBits, sign_bits = kSignBits, values = kValues, three = _mm512_set1_epi8(3);

@@ -129,14 +129,10 @@ template <int kGranule, bool kHasMin>
 void multiply_all(const Tile& w, const IntegerRows& x, RowList list, int num_rows, Output out) {
     int64_t i = 0;
     const auto from = [&] { return Output{out.data + i * out.stride, out.stride}; };
-    for (; i + 8 <= list.count; i += 8)
-        multiply_block<kGranule, kHasMin, 8>(w, x, list.rows + i, num_rows, from());
-    for (; i + 4 <= list.count; i += 4)
-        multiply_block<kGranule, kHasMin, 4>(w, x, list.rows + i, num_rows, from());
-    for (; i + 2 <= list.count; i += 2)
-        multiply_block<kGranule, kHasMin, 2>(w, x, list.rows + i, num_rows, from());
-    for (; i < list.count; ++i)
-        multiply_block<kGranule, kHasMin, 1>(w, x, list.rows + i, num_rows, from());
+    for (; i + 8 <= list.count; i += 8) multiply_block<kGranule, kHasMin, 8>(w, x, list.rows + i, num_rows, from());
+    for (; i + 4 <= list.count; i += 4) multiply_block<kGranule, kHasMin, 4>(w, x, list.rows + i, num_rows, from());
+    for (; i + 2 <= list.count; i += 2) multiply_block<kGranule, kHasMin, 2>(w, x, list.rows + i, num_rows, from());
+    for (; i < list.count; ++i) multiply_block<kGranule, kHasMin, 1>(w, x, list.rows + i, num_rows, from());
 }
 
 }  // namespace

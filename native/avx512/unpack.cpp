@@ -25,15 +25,24 @@ void unpack_row(const uint8_t* row, int64_t cols, Unpacked out) {
 
 void unpack(Type type, const uint8_t* row, int64_t cols, Unpacked out) {
     switch (type) {
-        case Q8_0: return unpack_row<Q8_0, 32, false>(row, cols, out);
-        case Q2_K: return unpack_row<Q2_K, 16, true>(row, cols, out);
-        case Q3_K: return unpack_row<Q3_K, 16, false>(row, cols, out);
-        case Q4_K: return unpack_row<Q4_K, 32, true>(row, cols, out);
-        case Q5_K: return unpack_row<Q5_K, 32, true>(row, cols, out);
-        case Q6_K: return unpack_row<Q6_K, 16, false>(row, cols, out);
-        case IQ2_XXS: return unpack_row<IQ2_XXS, 32, false>(row, cols, out);
-        case MXFP4: return unpack_row<MXFP4, 32, false>(row, cols, out);
-        default: return;
+        case Q8_0:
+            return unpack_row<Q8_0, 32, false>(row, cols, out);
+        case Q2_K:
+            return unpack_row<Q2_K, 16, true>(row, cols, out);
+        case Q3_K:
+            return unpack_row<Q3_K, 16, false>(row, cols, out);
+        case Q4_K:
+            return unpack_row<Q4_K, 32, true>(row, cols, out);
+        case Q5_K:
+            return unpack_row<Q5_K, 32, true>(row, cols, out);
+        case Q6_K:
+            return unpack_row<Q6_K, 16, false>(row, cols, out);
+        case IQ2_XXS:
+            return unpack_row<IQ2_XXS, 32, false>(row, cols, out);
+        case MXFP4:
+            return unpack_row<MXFP4, 32, false>(row, cols, out);
+        default:
+            return;
     }
 }
 

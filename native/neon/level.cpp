@@ -13,6 +13,6 @@ int64_t scratch_bytes(int64_t cols) {
 }  // namespace
 
 const Level kNeon = {"neon",        quantise_in_order, neon::multiply, neon::multiply_float,
-                     scratch_bytes, neon::decode,    swiglu_row};
+                     scratch_bytes, neon::decode,      swiglu_row};
 
 }  // namespace whitedwarf

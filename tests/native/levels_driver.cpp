@@ -34,8 +34,8 @@ bool is_equal(const char* what, const Layout& layout, int64_t rows, int64_t cols
               const std::vector<float>& a, const std::vector<float>& b) {
     for (size_t i = 0; i < a.size(); ++i)
         if (bits_of_float(a[i]) != bits_of_float(b[i])) {
-            std::printf("%s %s (%ld x %ld, n %ld): element %zu is %.9g at the scalar level, %.9g here\n", what, layout.name,
-                        long(rows), long(cols), long(n), i, a[i], b[i]);
+            std::printf("%s %s (%ld x %ld, n %ld): element %zu is %.9g at the scalar level, %.9g here\n", what,
+                        layout.name, long(rows), long(cols), long(n), i, a[i], b[i]);
             return false;
         }
     return true;
@@ -61,10 +61,13 @@ bool check_linear(Kernels& scalar, Kernels& fast, const Layout& layout, int64_t 
 
 bool check_experts(Kernels& scalar, Kernels& fast, const Layout& layout) {
     const int64_t experts = 3, width = 256, depth = 256, tokens = 5, slots = 2;
-    const auto gate = random_weights(layout, experts * width, depth), up = random_weights(layout, experts * width, depth);
+    const auto gate = random_weights(layout, experts * width, depth),
+               up = random_weights(layout, experts * width, depth);
     const auto down = random_weights(layout, experts * depth, width);
-    const FeedForward ffn{{&layout, gate.data(), experts, width, depth}, {&layout, up.data(), experts, width, depth},
-                          {&layout, down.data(), experts, depth, width}, 2.0f};
+    const FeedForward ffn{{&layout, gate.data(), experts, width, depth},
+                          {&layout, up.data(), experts, width, depth},
+                          {&layout, down.data(), experts, depth, width},
+                          2.0f};
     std::vector<float> x(tokens * depth), weights(tokens * slots), a(tokens * depth), b(tokens * depth);
     std::vector<int32_t> ids(tokens * slots);
     for (auto& value : x) value = random_float();
