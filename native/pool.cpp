@@ -40,10 +40,17 @@ int usable_cores() {
 
 Pool::Pool(int threads) : threads_(threads) {
     workers_.reserve(threads - 1);
-    for (int thread = 1; thread < threads; ++thread) workers_.emplace_back([this, thread] { work(thread); });
+    try {
+        for (int thread = 1; thread < threads; ++thread) workers_.emplace_back([this, thread] { work(thread); });
+    } catch (...) {
+        stop();
+        throw;
+    }
 }
 
-Pool::~Pool() {
+Pool::~Pool() { stop(); }
+
+void Pool::stop() {
     is_stopping_ = true;
     ++generation_;
     generation_.notify_all();

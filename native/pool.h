@@ -50,6 +50,7 @@ private:
     void run(Job job);
     void work(int thread);
     void join_open_job(int thread);
+    void stop();
 
     int threads_;
     Job job_{};                            // written only while no job is open and no worker active

@@ -59,6 +59,7 @@ void multiply_strip(const uint8_t* weights, int64_t row_bytes, const FloatRows& 
     int64_t i = 0;
     const auto from = [&] { return Output{out.data + i * out.stride, out.stride}; };
     for (; i + 4 <= list.count; i += 4) multiply_block<kType, kRows, 4>(weights, row_bytes, x, list.rows + i, from());
+    for (; i + 2 <= list.count; i += 2) multiply_block<kType, kRows, 2>(weights, row_bytes, x, list.rows + i, from());
     for (; i < list.count; ++i) multiply_block<kType, kRows, 1>(weights, row_bytes, x, list.rows + i, from());
 }
 

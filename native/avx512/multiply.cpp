@@ -1,12 +1,12 @@
-// Integer products. One activation row: straight from the blocks. A few: one unpacked weight row at a time. Many:
-// interleaved tiles, tile.cpp. All follow the order of level.h, so the choice does not show in the result.
+// Integer products. A few activation rows: straight from the blocks. Many: interleaved tiles, tile.cpp.
+// Both follow the order of level.h, so the choice does not show in the result.
 #include "avx512/products.h"
 #include "avx512/superblock.h"
 
 namespace whitedwarf::avx512 {
 namespace {
 
-constexpr int64_t kFewRows = 4;  // up to here the interleaving does not pay
+constexpr int64_t kFewRows = 4;  // up to here the interleaving does not pay (multiply_type knows the cases)
 
 // One activation row, a superblock at a time.
 template <int kGranule, bool kHasMin>
@@ -15,6 +15,7 @@ struct Input {
     const float *scales, *sums;
     const int32_t* offsets;
 
+    Input() = default;
     Input(const IntegerRows& x, int64_t row)
         : q(x.q + row * x.pitch()),
           scales(x.scales + row * x.stride()),
@@ -46,21 +47,29 @@ struct Weights {
     int64_t cols;
 };
 
-template <Type kType, int kGranule, bool kHasMin>
-void multiply_one(const Weights& w, const IntegerRows& x, RowList list, Output out) {
+// Straight from the blocks: each is decoded once, in registers, and meets kInputs activation rows.
+template <Type kType, int kGranule, bool kHasMin, int kInputs>
+void multiply_direct(const Weights& w, const IntegerRows& x, const int32_t* rows, Output out) {
+    using In = Input<kGranule, kHasMin>;
     const Format<kType> format;
-    const Input<kGranule, kHasMin> input(x, list.rows[0]);
+    In inputs[kInputs];
+    for (int i = 0; i < kInputs; ++i) inputs[i] = In(x, rows[i]);
     const int64_t count = w.cols / kSuperblock, block_bytes = w.row_bytes / count;
     for (int r = 0; r < w.num_rows; ++r) {
         const uint8_t* row = w.data + r * w.row_bytes;
-        __m512 acc = _mm512_setzero_ps();
-        for (int64_t at = 0; at < count; ++at) acc = input.add_product(acc, format.load(row + at * block_bytes), at);
-        out.data[r] = sum<kGranule>(acc);
+        __m512 acc[kInputs];
+        for (auto& lanes : acc) lanes = _mm512_setzero_ps();
+        for (int64_t at = 0; at < count; ++at) {
+            const Superblock block = format.load(row + at * block_bytes);
+            for (int i = 0; i < kInputs; ++i) acc[i] = inputs[i].add_product(acc[i], block, at);
+        }
+        for (int i = 0; i < kInputs; ++i) out.data[i * out.stride + r] = sum<kGranule>(acc[i]);
     }
 }
 
+// For rows that end inside a superblock.
 template <Type kType, int kGranule, bool kHasMin>
-void multiply_few(const Weights& w, const IntegerRows& x, RowList list, Output out, uint8_t* scratch) {
+void multiply_unpacked(const Weights& w, const IntegerRows& x, RowList list, Output out, uint8_t* scratch) {
     const Unpacked row = unpacked_in(scratch, x.padded);
     for (int r = 0; r < w.num_rows; ++r) {
         unpack(kType, w.data + r * w.row_bytes, w.cols, row);
@@ -81,10 +90,19 @@ void multiply_few(const Weights& w, const IntegerRows& x, RowList list, Output o
 
 template <Type kType, int kGranule, bool kHasMin>
 void multiply_type(const Weights& w, const IntegerRows& x, RowList list, Output out, uint8_t* scratch) {
-    if (list.count == 1 && w.cols % kSuperblock == 0)
-        multiply_one<kType, kGranule, kHasMin>(w, x, list, out);
-    else
-        multiply_few<kType, kGranule, kHasMin>(w, x, list, out, scratch);
+    if (w.cols % kSuperblock) return multiply_unpacked<kType, kGranule, kHasMin>(w, x, list, out, scratch);
+    switch (list.count) {
+        case 1:
+            return multiply_direct<kType, kGranule, kHasMin, 1>(w, x, list.rows, out);
+        case 2:
+            return multiply_direct<kType, kGranule, kHasMin, 2>(w, x, list.rows, out);
+        case 3:
+            return multiply_direct<kType, kGranule, kHasMin, 3>(w, x, list.rows, out);
+        case 4:
+            return multiply_direct<kType, kGranule, kHasMin, 4>(w, x, list.rows, out);
+        default:
+            return;
+    }
 }
 
 }  // namespace
