@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <vector>
 
 #include "spread.h"
@@ -15,8 +16,10 @@ namespace whitedwarf {
 
 namespace {
 
-constexpr int kTeamHeads = 4;        // heads per task where threads share one query
-constexpr int kTeamKeys = 16 * kAttendKeys;  // keys decoded between two meetings of those threads
+constexpr int kHeadUnit = 4;                 // heads that a kernel takes at once
+constexpr int kTeamKeys = 16 * kAttendKeys;  // keys decoded between two meetings of threads that share a query
+
+std::unique_ptr<float[]> unset_floats(int64_t count) { return std::make_unique_for_overwrite<float[]>(size_t(count)); }
 
 // The rows one query sees, in order.
 class Keys {
@@ -109,42 +112,50 @@ private:
 // One thread, one query, all heads.
 void attend_alone(const Machine& machine, const Attention& in) {
     const int heads = in.queries.heads;
-    share(machine.pool, in.queries.n, [&](Turns& turns) {
-        std::vector<float> block(kAttendKeys * in.queries.dims), scores(heads * kAttendKeys), top(heads), sum(heads);
-        for (int64_t query; turns.take(query);) {
+    share(machine.pool, in.queries.n, [&](Tickets& tickets) {
+        const auto block = unset_floats(kAttendKeys * in.queries.dims);
+        std::vector<float> scores(heads * kAttendKeys), top(heads), sum(heads);
+        for (int64_t query; tickets.take(query);) {
             const Keys keys(in, query);
             Attending attending(in, query, 0, heads, top.data(), sum.data());
             attending.start();
             for (int64_t k = 0; k < keys.count(); k += kAttendKeys) {
                 const int64_t end = std::min(keys.count(), k + kAttendKeys);
-                keys.decode(machine.level, k, end, block.data());
-                attending.take(machine.level, block.data(), end - k, scores.data());
+                keys.decode(machine.level, k, end, block.get());
+                attending.take(machine.level, block.get(), end - k, scores.data());
             }
             attending.finish();
         }
     });
 }
 
+// Two tasks per thread: few, because each reads all keys.
+int heads_per_task(int heads, int threads) {
+    const int units = (heads + kHeadUnit - 1) / kHeadUnit;
+    return kHeadUnit * ((units + 2 * threads - 1) / (2 * threads));
+}
+
 // Threads share the queries one after the other: first they decode blocks together, then each takes some heads.
 void attend_together(const Machine& machine, const Attention& in) {
-    const int heads = in.queries.heads, num_groups = (heads + kTeamHeads - 1) / kTeamHeads;
+    const int heads = in.queries.heads, group_heads = heads_per_task(heads, machine.pool.threads());
+    const int num_groups = (heads + group_heads - 1) / group_heads;
     const int64_t dims = in.queries.dims;
-    std::vector<float> rows, top(heads), sum(heads);
+    const auto rows = unset_floats(kTeamKeys * dims);
+    std::vector<float> top(heads), sum(heads);
     for (int64_t query = 0; query < in.queries.n; ++query) {
         const Keys keys(in, query);
-        rows.resize(std::min<int64_t>(keys.count(), kTeamKeys) * dims);
         for (int64_t begin = 0; begin < keys.count(); begin += kTeamKeys) {
             const int64_t end = std::min<int64_t>(keys.count(), begin + kTeamKeys);
             spread(machine.pool, end - begin, dims / 4, [&](int64_t from, int64_t to) {
-                keys.decode(machine.level, begin + from, begin + to, rows.data() + from * dims);
+                keys.decode(machine.level, begin + from, begin + to, rows.get() + from * dims);
             });
-            share(machine.pool, num_groups, [&](Turns& turns) {
-                std::vector<float> scores(kTeamHeads * kAttendKeys);
-                for (int64_t group; turns.take(group);) {
-                    const int first = int(group) * kTeamHeads, count = std::min(kTeamHeads, heads - first);
+            share(machine.pool, num_groups, [&](Tickets& tickets) {
+                std::vector<float> scores(group_heads * kAttendKeys);
+                for (int64_t group; tickets.take(group);) {
+                    const int first = int(group) * group_heads, count = std::min(group_heads, heads - first);
                     Attending attending(in, query, first, count, top.data() + first, sum.data() + first);
                     if (begin == 0) attending.start();
-                    attending.take(machine.level, rows.data(), end - begin, scores.data());
+                    attending.take(machine.level, rows.get(), end - begin, scores.data());
                     if (end == keys.count()) attending.finish();
                 }
             });

@@ -150,6 +150,12 @@ void quantize_activations(Kernels& self, FloatsIn2 x, nb::ndarray<int8_t, nb::nd
     run_unlocked(self, [&] { self.quantise_in_order(x.data(), rows, cols, q.data(), scales.data()); });
 }
 
+uint64_t read_all(Kernels& self, BytesIn1 bytes) {
+    uint64_t result = 0;
+    run_unlocked(self, [&] { result = self.read_all(bytes.data(), int64_t(bytes.shape(0))); });
+    return result;
+}
+
 std::vector<std::string> level_names() {
     std::vector<std::string> names;
     for (const Level* level : available_levels()) names.emplace_back(level->name);
@@ -159,8 +165,7 @@ std::vector<std::string> level_names() {
 }  // namespace
 
 NB_MODULE(_native, module) {
-    // An engine that lives until the interpreter ends is no leak, and no news for the user.
-    nb::set_leak_warnings(false);
+    nb::set_leak_warnings(false);  // Kernels kept by a module until the interpreter ends are nobody's mistake
     module.doc() = "Matrix products on GGUF weights (native/level.h states the arithmetic).";
 
     nb::class_<Matrix>(module, "Matrix", "Weights as they lie in the file: (rows, cols) or (experts, rows, cols).")
@@ -186,6 +191,8 @@ NB_MODULE(_native, module) {
         .def("dequantize", dequantize, "w"_a, "out"_a.noconvert(), "All rows of w as float32.")
         .def("quantize_activations", quantize_activations, "x"_a.noconvert(), "q"_a.noconvert(), "scales"_a.noconvert(),
              "The int8 form of activations, in order: blocks of 32, scale = amax / 127.");
+    kernels.def("read_all", read_all, "bytes"_a.noconvert(),
+                "Read every byte with all threads; returns the xor of its 8-byte words (a tail below 8 is left out).");
     bind_attention(kernels);
 }
 

@@ -67,8 +67,10 @@ void head_row(const RowLevel& level, const HyperShape& shape, const HyperHead& h
     const float* streams = head.streams + row * size * shape.dims;
     const double factor = inverse_rms(level, streams, size * shape.dims, head.rms_epsilon);
     float pre[kMaxStreams];
-    for (int i = 0; i < size; ++i)
-        pre[i] = float(sigmoid(head.products[row * size + i] * factor * head.scale + double(head.base[i])) + head.epsilon);
+    for (int i = 0; i < size; ++i) {
+        const double logit = head.products[row * size + i] * factor * head.scale + double(head.base[i]);
+        pre[i] = float(sigmoid(logit) + head.epsilon);
+    }
     level.mix_streams(streams, pre, size, shape.dims, mixed);
     level.norm_turn(mixed, head.norm, nullptr, shape.dims, 0, head.rms_epsilon, mixed);
 }

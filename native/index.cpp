@@ -40,12 +40,13 @@ private:
         if (exponent > 100) return false;
         const float grow = 2.0f * power_of_two(-exponent);
         scale = power_of_two(exponent - 2);
+        bool is_exact = true;
         for (int i = 0; i < kKeyBlock; ++i) {
             const float steps = x[i] * grow;
-            if (!(std::fabs(steps) <= 12.0f) || steps != std::nearbyint(steps)) return false;
-            codes[i / 8 * 8 + i % 2 * 4 + i % 8 / 2] = int8_t(steps);
+            is_exact = is_exact && std::fabs(steps) <= 12.0f && steps == (steps + 0x1.8p23f) - 0x1.8p23f;
+            codes[i / 8 * 8 + i % 2 * 4 + i % 8 / 2] = is_exact ? int8_t(steps) : int8_t(0);
         }
-        return true;
+        return is_exact;
     }
 
     std::vector<int8_t> codes_;
@@ -135,9 +136,9 @@ bool pick_all(int64_t count, int64_t top, int32_t* out) {
 }
 
 void pick_alone(const Machine& machine, const IndexPick& in) {
-    share(machine.pool, in.n, [&](Turns& turns) {
+    share(machine.pool, in.n, [&](Tickets& tickets) {
         std::vector<float> scores;
-        for (int64_t query; turns.take(query);) {
+        for (int64_t query; tickets.take(query);) {
             const int64_t count = in.counts[query];
             if (pick_all(count, in.top, in.out + query * in.top)) continue;
             scores.resize(std::max<size_t>(scores.size(), count));
@@ -154,8 +155,8 @@ void pick_together(const Machine& machine, const IndexPick& in) {
         if (pick_all(count, in.top, in.out + query * in.top)) continue;
         scores.resize(count);
         const Scorer scorer(machine.level, in, query);
-        share(machine.pool, (count + kScoreKeys - 1) / kScoreKeys, [&](Turns& turns) {
-            for (int64_t task; turns.take(task);)
+        share(machine.pool, (count + kScoreKeys - 1) / kScoreKeys, [&](Tickets& tickets) {
+            for (int64_t task; tickets.take(task);)
                 scorer.score(task * kScoreKeys, std::min(count, (task + 1) * kScoreKeys),
                              scores.data() + task * kScoreKeys);
         });

@@ -1,6 +1,6 @@
 // The table of row kernels one CPU level provides: everything of a layer that is not a plain matmul.
 //
-// Promise: every level gives the same bits. The order of every sum is fixed here; the scalar level is the specification.
+// Promise: every level gives the same bits. The order of every sum is fixed here; the scalar level is the definition.
 //   dot product     acc[k mod 16] = fma(a[k], b[k], acc[k mod 16]), then halves added until one is left
 //   weighted sum    out[k] = fma(share, row[k], out[k]), rows in their order
 //   sum of squares  acc[k mod 8] += double(x[k])^2, then halves added
@@ -54,7 +54,7 @@ struct RowLevel {
 
     double (*sum_squares)(const float* x, int64_t count);
 
-    // x / rms * weight (null = 1), then the last 2 * half values turned pairwise by (cos, sin); in double, rounded once.
+    // x / rms * weight (null = 1), then the last 2 * half values turned pairwise by (cos, sin); rounded at the end.
     void (*norm_turn)(const float* x, const float* weight, const float* turns, int64_t dims, int half, double epsilon,
                       float* out);
 

@@ -1,5 +1,5 @@
-// The official FP8 and FP4 rounding (fact sheet 2.7), without branches so that it vectorises. ops/rows.py is the same in
-// numpy, bit for bit. Internal linkage: see blocks.h.
+// The official FP8 and FP4 rounding (fact sheet 2.7), without branches so that it vectorises. ops/rows.py is the same
+// in numpy, bit for bit. Internal linkage: see blocks.h.
 #pragma once
 
 #include <cmath>

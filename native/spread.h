@@ -19,9 +19,9 @@ void spread(Pool& pool, int64_t rows, int64_t row_ns, const Body& body) {
 }
 
 // Hands out 0, 1, ... items - 1 to whichever thread comes next.
-class Turns {
+class Tickets {
 public:
-    explicit Turns(int64_t items) : items_(items) {}
+    explicit Tickets(int64_t items) : items_(items) {}
 
     // False when there is nothing left.
     bool take(int64_t& item) {
@@ -34,11 +34,11 @@ private:
     std::atomic<int64_t> next_{0};
 };
 
-// body(turns) on every thread, for items of uneven size: each makes its scratch, then takes turns until none is left.
+// body(tickets) on every thread, for items of uneven size: each makes its scratch, then draws until none is left.
 template <typename Body>
 void share(Pool& pool, int64_t items, const Body& body) {
-    Turns turns(items);
-    pool.split(pool.threads(), [&](int64_t, int64_t, int) { body(turns); });
+    Tickets tickets(items);
+    pool.split(pool.threads(), [&](int64_t, int64_t, int) { body(tickets); });
 }
 
 }  // namespace whitedwarf

@@ -83,7 +83,8 @@ void check_attend(int dims, int heads, int num_keys) {
 void check_scores(int dims, int heads, int num_keys) {
     const RowFormat format{RowKind::packed_key, dims, 0};
     const auto keys = stored(format, num_keys);
-    const auto weights = random_floats(heads), values = random_floats(heads * dims), floats = random_floats(num_keys * dims);
+    const auto weights = random_floats(heads), values = random_floats(heads * dims);
+    const auto floats = random_floats(num_keys * dims);
     std::vector<int8_t> codes(heads * dims);
     std::vector<float> scales(heads * dims / kKeyBlock, 0.25f);
     std::vector<int32_t> sums(scales.size());

@@ -79,7 +79,7 @@ def test_greedy_decoding_gives_the_reference_tokens(name):
 def test_picked_experts_and_compressed_rows_are_those_of_the_reference():
     ref = oracle_arrays("tinyA/ref.npz")
     seen = watched(oracle_model("tinyA/tiny-f32.gguf"), ref["medium_ids"])
-    for layer in range(6):
+    for layer in (3, 4, 5):  # the layers before route by token table
         expected = np.sort(ref[f"router_{layer}"], axis=1)
         assert (np.sort(seen["experts_picked", layer], axis=1) == expected).all()
     for layer in (2, 4):

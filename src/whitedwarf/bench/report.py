@@ -1,7 +1,6 @@
 """Turns samples into a table for people and one JSON line for scripts."""
 
 import json
-import platform
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
@@ -18,16 +17,6 @@ class Machine:
     threads: int
     level: str
     read_bytes_per_s: float  # measured, all threads
-
-    @staticmethod
-    def cpu_name() -> str:
-        """The processor's name as the system gives it."""
-        try:
-            with open("/proc/cpuinfo", encoding="utf-8") as lines:  # noqa: PTH123  (a pseudo file)
-                names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-        except OSError:
-            names = []
-        return names[0] if names else platform.processor() or platform.machine()
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,9 @@ COMMANDS = (
     Command("logits", "whitedwarf.cli.logits", "write the logits after each of given token ids to a .npy file"),
     Command("logprobs", "whitedwarf.cli.logprobs", "greedy answer with the likeliest candidates of each step, as JSON"),
     Command("perplexity", "whitedwarf.cli.perplexity", "how well the model predicts a text"),
+    Command(
+        "bench", "whitedwarf.cli.bench", "prefill and decode speed beside the memory's limit, and beside llama.cpp"
+    ),
     Command("gguf inspect", "whitedwarf.cli.gguf_inspect", "what a model file is"),
     Command("gguf convert", "whitedwarf.cli.gguf_convert", "DeepSeek's safetensors to GGUF"),
     Command("gguf verify", "whitedwarf.cli.gguf_verify", "check every value of a model file"),

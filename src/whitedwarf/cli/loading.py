@@ -93,5 +93,4 @@ def _limited(transformer: Transformer, native_context: int, settings: ModelSetti
     if asked is not None and asked > native_context:
         raise UsageError(f"--ctx {asked}: this model has a context of {native_context}; give at most that")
     context_length = min(asked or DEFAULT_CONTEXT, native_context)
-    hp = replace(transformer.config.hp, context_length=context_length)
-    return replace(transformer, config=replace(transformer.config, hp=hp))
+    return replace(transformer, config=replace(transformer.config, max_context=context_length))

@@ -20,7 +20,7 @@ class LoadedModel:
     mtp: MtpBlock | None
 
 
-def load_model(gguf: GgufFile, ops: Ops, kv_cache: KvCache = "packed", max_context: int | None = None) -> LoadedModel:
+def load_model(gguf: GgufFile, ops: Ops, kv_cache: KvCache = "packed") -> LoadedModel:
     """Check the whole file against the architecture, then load it.
 
     Raises FileFormatError or NotDeepSeekV4Error naming the key or tensor, before any work is done.
@@ -28,6 +28,6 @@ def load_model(gguf: GgufFile, ops: Ops, kv_cache: KvCache = "packed", max_conte
     hp = from_metadata(gguf.metadata, gguf.tensors)
     tensors = load_tensors(gguf)
     check_census(hp, tensors, str(gguf.paths[0]))
-    transformer = Transformer.load(tensors, ModelConfig(hp, kv_cache, max_context), ops)
+    transformer = Transformer.load(tensors, ModelConfig(hp, kv_cache), ops)
     mtp = MtpBlock.load(tensors, transformer) if has_mtp(tensors) else None
     return LoadedModel(transformer, mtp)
