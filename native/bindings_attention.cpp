@@ -66,7 +66,7 @@ void require(bool holds, const std::string& message) {
 Machine machine(Kernels& kernels) { return {kernels.pool(), row_level(kernels.level().name)}; }
 
 void make_format(RowFormat* self, int kind, int dims, int rope_dims) {
-    require(kind >= 0 && kind <= int(RowKind::packed_key), "row kind must be 0 to 3; got " + std::to_string(kind));
+    require(kind >= 0 && kind <= int(RowKind::packed_kv_f16), "row kind must be 0 to 4; got " + std::to_string(kind));
     require(dims >= 1 && dims <= kMaxRowDims, "dims must be 1 to 4096; got " + std::to_string(dims));
     require(rope_dims >= 0 && rope_dims <= dims && rope_dims % 2 == 0,
             "rope_dims must be even and at most " + std::to_string(dims) + "; got " + std::to_string(rope_dims));
@@ -339,7 +339,7 @@ void route_rows(Kernels& self, Floats logits, std::optional<Floats> bias, std::o
 }  // namespace
 
 void bind_attention(nb::class_<Kernels>& kernels) {
-    nb::class_<RowFormat>(kernels, "RowFormat", "Layout of a stored row; kind 0 f32, 1 f16, 2 packed-kv, 3 packed-key.")
+    nb::class_<RowFormat>(kernels, "RowFormat", "Layout of a stored row; 0 f32, 1 f16, 2 packed-kv, 3 packed-key, 4 packed-kv-f16.")
         .def("__init__", make_format, "kind"_a, "dims"_a, "rope_dims"_a)
         .def_prop_ro("row_bytes", [](const RowFormat& self) { return self.row_bytes(); });
 

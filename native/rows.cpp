@@ -11,6 +11,35 @@ float from_e4m3(uint8_t code) {
     return code & 0x80 ? -magnitude : magnitude;
 }
 
+void encode_halves(const float* x, int count, uint8_t* out) {
+    for (int i = 0; i < count; ++i) {
+        const uint16_t half = to_f16(x[i]);
+        std::memcpy(out + 2 * i, &half, 2);
+    }
+}
+
+void decode_halves(const uint8_t* row, int count, float* out) {
+    for (int i = 0; i < count; ++i) {
+        uint16_t half;
+        std::memcpy(&half, row + 2 * i, 2);
+        out[i] = float_of_half(half);
+    }
+}
+
+void encode_tail(const RowFormat& format, const float* x, uint8_t* out) {
+    if (format.kind == RowKind::packed_kv)
+        std::memcpy(out, x, size_t(4) * format.rope_dims);
+    else
+        encode_halves(x, format.rope_dims, out);
+}
+
+void decode_tail(const RowFormat& format, const uint8_t* tail, float* out) {
+    if (format.kind == RowKind::packed_kv)
+        std::memcpy(out, tail, size_t(4) * format.rope_dims);
+    else
+        decode_halves(tail, format.rope_dims, out);
+}
+
 void pack_kv(const RowFormat& format, const float* x, uint8_t* out) {
     const int plain = format.plain();
     uint8_t* scale = out + plain;
@@ -22,22 +51,14 @@ void pack_kv(const RowFormat& format, const float* x, uint8_t* out) {
         for (int i = start; i < end; ++i) out[i] = to_e4m3(clamp(x[i] * shrink, kE4m3Max));
         *scale++ = uint8_t(exponent + kE8m0Bias);
     }
-    for (int i = plain; i < format.dims; ++i, scale += 2) {
-        const uint16_t half = to_f16(x[i]);
-        std::memcpy(scale, &half, 2);
-    }
+    encode_tail(format, x + plain, out + format.tail_offset());
 }
 
 void unpack_kv(const RowFormat& format, const uint8_t* row, float* out) {
     const int plain = format.plain();
     const uint8_t* scales = row + plain;
     for (int i = 0; i < plain; ++i) out[i] = from_e4m3(row[i]) * power_of_two(scales[i / kKvBlock] - kE8m0Bias);
-    const uint8_t* tail = scales + (plain + kKvBlock - 1) / kKvBlock;
-    for (int i = plain; i < format.dims; ++i, tail += 2) {
-        uint16_t half;
-        std::memcpy(&half, tail, 2);
-        out[i] = float_of_half(half);
-    }
+    decode_tail(format, row + format.tail_offset(), out + plain);
 }
 
 void pack_key(float* x, int dims, uint8_t* out) {
@@ -64,7 +85,8 @@ size_t RowFormat::row_bytes() const {
     switch (kind) {
         case RowKind::f32: return size_t(4) * dims;
         case RowKind::f16: return size_t(2) * dims;
-        case RowKind::packed_kv: return size_t(plain()) + (plain() + kKvBlock - 1) / kKvBlock + size_t(2) * rope_dims;
+        case RowKind::packed_kv_f16: return size_t(tail_offset()) + size_t(2) * rope_dims;
+        case RowKind::packed_kv: return size_t(tail_offset()) + size_t(4) * rope_dims;
         case RowKind::packed_key: return size_t(dims) / 2 + (dims + kKeyBlock - 1) / kKeyBlock;
     }
     return 0;
@@ -73,12 +95,8 @@ size_t RowFormat::row_bytes() const {
 void encode_row(const RowFormat& format, float* x, uint8_t* out) {
     switch (format.kind) {
         case RowKind::f32: std::memcpy(out, x, format.row_bytes()); break;
-        case RowKind::f16:
-            for (int i = 0; i < format.dims; ++i) {
-                const uint16_t half = to_f16(x[i]);
-                std::memcpy(out + 2 * i, &half, 2);
-            }
-            break;
+        case RowKind::f16: encode_halves(x, format.dims, out); break;
+        case RowKind::packed_kv_f16:
         case RowKind::packed_kv: pack_kv(format, x, out); break;
         case RowKind::packed_key: pack_key(x, format.dims, out); break;
     }
@@ -87,13 +105,8 @@ void encode_row(const RowFormat& format, float* x, uint8_t* out) {
 void decode_row(const RowFormat& format, const uint8_t* row, float* out) {
     switch (format.kind) {
         case RowKind::f32: std::memcpy(out, row, format.row_bytes()); break;
-        case RowKind::f16:
-            for (int i = 0; i < format.dims; ++i) {
-                uint16_t half;
-                std::memcpy(&half, row + 2 * i, 2);
-                out[i] = float_of_half(half);
-            }
-            break;
+        case RowKind::f16: decode_halves(row, format.dims, out); break;
+        case RowKind::packed_kv_f16:
         case RowKind::packed_kv: unpack_kv(format, row, out); break;
         case RowKind::packed_key: unpack_key(row, format.dims, out); break;
     }

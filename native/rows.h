@@ -8,7 +8,8 @@
 
 namespace whitedwarf {
 
-enum class RowKind : int { f32 = 0, f16 = 1, packed_kv = 2, packed_key = 3 };
+// packed_kv is the rounding of the official model and nothing else; packed_kv_f16 also rounds the rotary tail to f16.
+enum class RowKind : int { f32 = 0, f16 = 1, packed_kv = 2, packed_key = 3, packed_kv_f16 = 4 };
 
 constexpr int kKvBlock = 64;   // values under one scale in a packed KV row
 constexpr int kKeyBlock = 32;  // values under one scale in a packed key
@@ -21,6 +22,7 @@ struct RowFormat {
     int rope_dims;
 
     int plain() const { return dims - rope_dims; }
+    int tail_offset() const { return plain() + (plain() + kKvBlock - 1) / kKvBlock; }  // of packed rows, in bytes
     size_t row_bytes() const;
 };
 

@@ -33,7 +33,10 @@ void decode_kv(const RowFormat& format, const uint8_t* row, float* out) {
         const __m256 scale = _mm256_set1_ps(power_of_two(scales[i / kKvBlock] - kE8m0Bias));
         _mm256_storeu_ps(out + i, e4m3_to_floats(row + i, scale));
     }
-    decode_halves(scales + (plain + kKvBlock - 1) / kKvBlock, format.rope_dims, out + plain);
+    if (format.kind == RowKind::packed_kv)
+        std::memcpy(out + plain, row + format.tail_offset(), size_t(4) * format.rope_dims);
+    else
+        decode_halves(row + format.tail_offset(), format.rope_dims, out + plain);
 }
 
 void decode_key(const RowFormat& format, const uint8_t* row, float* out) {
@@ -55,6 +58,7 @@ void decode_row_wide(const RowFormat& format, const uint8_t* row, float* out) {
         case RowKind::f16: decode_halves(row, format.dims, out); return;
         case RowKind::packed_key: decode_key(format, row, out); return;
         case RowKind::packed_kv:
+        case RowKind::packed_kv_f16:
             if (format.plain() % 8)
                 decode_row(format, row, out);
             else

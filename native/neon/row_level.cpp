@@ -34,7 +34,10 @@ void decode_kv(const RowFormat& format, const uint8_t* row, float* out) {
         vst1q_f32(out + i, vmulq_n_f32(vmulq_n_f32(halves_to_floats(vget_low_u16(halves)), 256.0f), scale));
         vst1q_f32(out + i + 4, vmulq_n_f32(vmulq_n_f32(halves_to_floats(vget_high_u16(halves)), 256.0f), scale));
     }
-    decode_halves(scales + (plain + kKvBlock - 1) / kKvBlock, format.rope_dims, out + plain);
+    if (format.kind == RowKind::packed_kv)
+        std::memcpy(out + plain, row + format.tail_offset(), size_t(4) * format.rope_dims);
+    else
+        decode_halves(row + format.tail_offset(), format.rope_dims, out + plain);
 }
 
 void decode_row_wide(const RowFormat& format, const uint8_t* row, float* out) {
@@ -43,6 +46,7 @@ void decode_row_wide(const RowFormat& format, const uint8_t* row, float* out) {
         case RowKind::f16: decode_halves(row, format.dims, out); return;
         case RowKind::packed_key: decode_row(format, row, out); return;
         case RowKind::packed_kv:
+        case RowKind::packed_kv_f16:
             if (format.plain() % 8)
                 decode_row(format, row, out);
             else

@@ -41,8 +41,9 @@ class ModelSettings(FileSettings):
     """Where the arithmetic runs; `whitedwarf doctor` says what is available."""
     quality: bool = False
     """Float activations everywhere: slower, for parity and debugging."""
-    kv_cache: Literal["packed", "f16", "f32"] = "packed"
-    """How KV rows are kept. packed: the official FP8/FP4 rounding, about seven times smaller than f32."""
+    kv_cache: Literal["packed", "packed-f16", "f16", "f32"] = "packed"
+    """How KV rows are kept. packed: the official FP8/FP4 rounding, a third of f32's size; packed-f16: also the rotary
+    part as f16, a fifth smaller again; f16, f32: no rounding but the type's own."""
     prefill_chunk: Annotated[int | None, Parameter(validator=POSITIVE)] = None
     """Prompt tokens per forward pass. Default: 2048."""
     force: bool = False

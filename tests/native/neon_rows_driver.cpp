@@ -48,7 +48,7 @@ std::vector<uint8_t> stored(const RowFormat& format, int count) {
 void check_rows(int dims) {
     const auto x = random_floats(4 * dims), weight = random_floats(dims), turns = random_floats(16);
     const auto post = random_floats(4), mix = random_floats(16);
-    for (RowKind kind : {RowKind::f32, RowKind::f16, RowKind::packed_kv, RowKind::packed_key}) {
+    for (RowKind kind : {RowKind::f32, RowKind::f16, RowKind::packed_kv, RowKind::packed_kv_f16, RowKind::packed_key}) {
         const RowFormat format{kind, dims, 16};
         const auto row = stored(format, 1);
         compare("decode_row", dims, dims, [&](auto& level, float* out) { level.decode_row(format, row.data(), out); });

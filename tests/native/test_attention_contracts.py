@@ -8,7 +8,7 @@ import pytest
 from whitedwarf._native import Kernels
 
 KERNELS = Kernels(1)
-F32, F16, PACKED_KV, PACKED_KEY = (Kernels.RowFormat(kind, 64, 16) for kind in range(4))
+F32, F16, PACKED_KV, PACKED_KEY, PACKED_KV_F16 = (Kernels.RowFormat(kind, 64, 16) for kind in range(5))
 
 
 def floats(*shape: int) -> np.ndarray:
@@ -20,14 +20,15 @@ def rows(count: int, format: Kernels.RowFormat) -> np.ndarray:
 
 
 def test_rows_have_the_bytes_of_the_fact_sheet():
-    assert Kernels.RowFormat(2, 512, 64).row_bytes == 583
+    assert Kernels.RowFormat(2, 512, 64).row_bytes == 711
+    assert Kernels.RowFormat(4, 512, 64).row_bytes == 583
     assert Kernels.RowFormat(3, 128, 64).row_bytes == 68
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((4, 64, 16), "row kind must be 0 to 3"),
+        ((5, 64, 16), "row kind must be 0 to 4"),
         ((0, 0, 0), "dims must be 1 to 4096"),
         ((2, 64, 15), "rope_dims must be even"),
         ((2, 64, 66), "rope_dims must be even and at most 64"),
@@ -70,7 +71,7 @@ def test_other_dtypes_and_layouts_are_never_converted(x, weight, out):
         (lambda: KERNELS.encode_rows(floats(2, 63), F32, rows(2, F32)), r"x must be \(2, 64\); got \(2, 63\)"),
         (lambda: KERNELS.encode_rows(floats(2, 64), F16, rows(2, F32)), r"out must be \(2, 128\)"),
         (
-            lambda: KERNELS.decode_rows(rows(2, F32), PACKED_KV, floats(2, 64)),
+            lambda: KERNELS.decode_rows(rows(2, F32), PACKED_KV_F16, floats(2, 64)),
             r"data must be \(2, 81\)",
         ),
         (

@@ -17,7 +17,7 @@ CPU = {level: CpuOps(threads=1, quality=True, level=level) for level in LEVELS}
 THREADED = {threads: CpuOps(threads=threads, quality=True) for threads in (2, 3)}
 REFERENCE = ReferenceOps()
 EPSILON = 1e-6
-KV_KINDS = (RowKind.F32, RowKind.F16, RowKind.PACKED_KV)
+KV_KINDS = (RowKind.F32, RowKind.F16, RowKind.PACKED_KV_F16, RowKind.PACKED_KV)
 KEY_KINDS = (RowKind.F32, RowKind.F16, RowKind.PACKED_KEY)
 
 

@@ -57,7 +57,7 @@ def test_attention(level, seed, n, heads, dims, rope, length, kind, seen):
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_attention_of_a_pro_layer(level):
-    draw, format = Draw.seeded(7), RowFormat(RowKind.PACKED_KV, 512, 64)
+    draw, format = Draw.seeded(7), RowFormat(RowKind.PACKED_KV_F16, 512, 64)
     counts = np.array([1400, 1401], np.int32)
     visible = Visible(np.array([5601, 5605], np.int32), 128, counts, picked_rows(draw, counts, 300))
     window, compressed = draw.rows(200, format, 5450), draw.rows(1401, format)
@@ -90,7 +90,7 @@ def test_scores_of_any_size_neither_overflow_nor_vanish(level, size):
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_the_offset_of_the_window_changes_no_bit(level):
-    draw, format = Draw.seeded(10), RowFormat(RowKind.PACKED_KV, 128, 64)
+    draw, format = Draw.seeded(10), RowFormat(RowKind.PACKED_KV_F16, 128, 64)
     window = draw.rows(300, format)
     visible = Visible(np.arange(290, 300, dtype=np.int32), 128)
     queries, sinks, turns = draw.floats(10, 6, 128), draw.floats(6), draw.turns(10, 64)
@@ -101,7 +101,7 @@ def test_the_offset_of_the_window_changes_no_bit(level):
 
 
 def test_all_rows_picked_is_the_same_as_all_rows_counted():
-    draw, format = Draw.seeded(11), RowFormat(RowKind.PACKED_KV, 128, 64)
+    draw, format = Draw.seeded(11), RowFormat(RowKind.PACKED_KV_F16, 128, 64)
     window, compressed = draw.rows(30, format), draw.rows(70, format)
     counts = np.array([64, 70], np.int32)
     visible = Visible(np.array([28, 29], np.int32), 16, counts)
@@ -123,7 +123,7 @@ def test_all_rows_picked_is_the_same_as_all_rows_counted():
     ],
 )
 def test_rows_that_are_not_there_are_refused(change, message):
-    draw, format = Draw.seeded(12), RowFormat(RowKind.PACKED_KV, 64, 16)
+    draw, format = Draw.seeded(12), RowFormat(RowKind.PACKED_KV_F16, 64, 16)
     window, compressed = draw.rows(20, format, 10), draw.rows(70, format)
     visible = Visible(np.array([28, 29], np.int32), 16, np.array([5, 70], np.int32))
     with pytest.raises(ValueError, match=message):

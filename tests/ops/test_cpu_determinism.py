@@ -21,7 +21,7 @@ from whitedwarf.ops.cpu import CpuOps
 
 N = 23
 SETTINGS = HyperSettings(1e-6, 1e-6, 20)
-KV = RowFormat(RowKind.PACKED_KV, 128, 64)
+KV = RowFormat(RowKind.PACKED_KV_F16, 128, 64)
 KEY = RowFormat(RowKind.PACKED_KEY, 64, 16)
 DRAW = Draw.seeded(42)
 STREAMS = DRAW.floats(N, 4, 1000)

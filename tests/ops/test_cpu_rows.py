@@ -106,7 +106,7 @@ def test_compress(level, ratio, first, groups, dims):
 
 
 def test_compress_without_a_finished_group_is_empty():
-    draw, format = Draw.seeded(0), RowFormat(RowKind.PACKED_KV, 64, 16)
+    draw, format = Draw.seeded(0), RowFormat(RowKind.PACKED_KV_F16, 64, 16)
     x, ape, norm = draw.floats(3, 128), draw.floats(4, 128), draw.floats(64)
     out = CPU["scalar"].compress(x, x, 0, Groups(0, 0, 4), ape, norm, draw.turns(0, 16), EPSILON, format)
     assert out.shape == (0, format.row_bytes)

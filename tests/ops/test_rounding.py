@@ -52,7 +52,7 @@ def test_keys_are_stored_bit_for_bit_like_the_reference(seed, dims):
 @pytest.mark.parametrize("value", [448.0, 464.0, 1e-4, 448 * 2.0**-22, 2.0**-9, 2.0**-10, 1.5 * 2.0**-9, 0.0, 1e-45])
 @pytest.mark.parametrize("step", [-1, 0, 1])
 def test_block_maxima_at_the_edge_of_a_scale_round_alike(value, step):
-    format = RowFormat(RowKind.PACKED_KV, 128, 64)
+    format = RowFormat(RowKind.PACKED_KV_F16, 128, 64)
     edge = np.float32(value)
     for _ in range(abs(step)):
         edge = np.nextafter(edge, np.float32(np.inf if step > 0 else -np.inf))
@@ -83,7 +83,7 @@ def test_every_code_under_every_scale_is_read_like_the_reference_reads_it(level)
     for scale in (1, 100, 127, 140, 200):
         data = np.zeros((4, 256 + 4 + 32), np.uint8)
         data[:, :256], data[:, 256:260] = np.resize(codes, 256), scale
-        format = RowFormat(RowKind.PACKED_KV, 272, 16)
+        format = RowFormat(RowKind.PACKED_KV_F16, 272, 16)
         data = np.ascontiguousarray(np.resize(data, (4, format.row_bytes)))
         data[:, :256], data[:, 256:260], data[:, 260:] = np.resize(codes, 256), scale, 0
         assert_same_bits(CPU[level].decode_rows(Rows(format, data, 0)), decode_rows(data, format, np.float32))

@@ -1,4 +1,4 @@
-"""The nano evaluation by teacher forcing: a row passes when every expected token is the argmax, i.e. greedy is exact."""
+"""The nano evaluation by teacher forcing: a row passes when every expected token is the argmax."""
 
 from collections import defaultdict
 from pathlib import Path

@@ -6,7 +6,20 @@ from typing import Literal
 from whitedwarf.gguf.hparams import Hyperparameters
 from whitedwarf.ops.base import HyperSettings, RowFormat, RowKind
 
-KvCache = Literal["packed", "f16", "f32"]
+KvCache = Literal["packed", "packed-f16", "f16", "f32"]
+
+KV_KINDS: dict[KvCache, RowKind] = {
+    "packed": RowKind.PACKED_KV,
+    "packed-f16": RowKind.PACKED_KV_F16,
+    "f16": RowKind.F16,
+    "f32": RowKind.F32,
+}
+KEY_KINDS: dict[KvCache, RowKind] = {
+    "packed": RowKind.PACKED_KEY,
+    "packed-f16": RowKind.PACKED_KEY,
+    "f16": RowKind.F16,
+    "f32": RowKind.F32,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +56,11 @@ class ModelConfig:
 
     @property
     def kv_format(self) -> RowFormat:
-        kinds = {"packed": RowKind.PACKED_KV, "f16": RowKind.F16, "f32": RowKind.F32}
-        return RowFormat(kinds[self.kv_cache], self.hp.head_dim, self.hp.rope_dims)
+        return RowFormat(KV_KINDS[self.kv_cache], self.hp.head_dim, self.hp.rope_dims)
 
     @property
     def key_format(self) -> RowFormat:
-        kinds = {"packed": RowKind.PACKED_KEY, "f16": RowKind.F16, "f32": RowKind.F32}
-        return RowFormat(kinds[self.kv_cache], self.hp.index_head_dim, self.hp.rope_dims)
+        return RowFormat(KEY_KINDS[self.kv_cache], self.hp.index_head_dim, self.hp.rope_dims)
 
     @property
     def layers(self) -> tuple[LayerPlan, ...]:

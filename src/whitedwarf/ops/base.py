@@ -31,7 +31,8 @@ class RowKind(Enum):
 
     F32 = "f32"
     F16 = "f16"
-    PACKED_KV = "packed-kv"  # e4m3 in blocks of 64 with e8m0 scales, then the rotary tail as f16 (2.7)
+    PACKED_KV = "packed-kv"  # e4m3 in blocks of 64 with e8m0 scales, then the rotary tail untouched as f32 (2.7)
+    PACKED_KV_F16 = "packed-kv-f16"  # the same with the rotary tail rounded to f16
     PACKED_KEY = "packed-key"  # Hadamard-rotated e2m1 in blocks of 32 with e8m0 scales (2.7)
 
 
@@ -49,15 +50,16 @@ class RowFormat:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of one row: 583 for a packed row of 512, 68 for a packed key of 128."""
+        """Bytes of one row: 711 for a packed row of 512 (583 with f16 tail), 68 for a packed key of 128."""
         match self.kind:
             case RowKind.F32:
                 return 4 * self.dims
             case RowKind.F16:
                 return 2 * self.dims
-            case RowKind.PACKED_KV:
+            case RowKind.PACKED_KV | RowKind.PACKED_KV_F16:
                 plain = self.dims - self.rope_dims
-                return plain + -(-plain // KV_BLOCK) + 2 * self.rope_dims
+                tail_bytes = 4 if self.kind is RowKind.PACKED_KV else 2
+                return plain + -(-plain // KV_BLOCK) + tail_bytes * self.rope_dims
             case RowKind.PACKED_KEY:
                 return self.dims // 2 + -(-self.dims // KEY_BLOCK)
 

@@ -28,7 +28,7 @@ from whitedwarf.ops.base import (
 )
 from whitedwarf.weights.tensors import Tensor
 
-ROW_KINDS = {RowKind.F32: 0, RowKind.F16: 1, RowKind.PACKED_KV: 2, RowKind.PACKED_KEY: 3}
+ROW_KINDS = {RowKind.F32: 0, RowKind.F16: 1, RowKind.PACKED_KV: 2, RowKind.PACKED_KEY: 3, RowKind.PACKED_KV_F16: 4}
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ def encode_rows(x: FloatArray, format: RowFormat) -> ByteArray:
             return as_bytes(x.astype(np.float32))
         case RowKind.F16:
             return as_bytes(x.astype(np.float16))
-        case RowKind.PACKED_KV:
+        case RowKind.PACKED_KV_F16 | RowKind.PACKED_KV:
             return _pack_kv(x.astype(np.float32), format)
         case RowKind.PACKED_KEY:
             return _pack_key(hadamard(x).astype(np.float32))
@@ -35,7 +35,7 @@ def decode_rows(data: ByteArray, format: RowFormat, dtype: npt.DTypeLike) -> Flo
             return np.ascontiguousarray(data).view(np.float32).astype(dtype)
         case RowKind.F16:
             return np.ascontiguousarray(data).view(np.float16).astype(dtype)
-        case RowKind.PACKED_KV:
+        case RowKind.PACKED_KV_F16 | RowKind.PACKED_KV:
             return _unpack_kv(data, format).astype(dtype)
         case RowKind.PACKED_KEY:
             return _unpack_key(data, format).astype(dtype)
@@ -84,7 +84,7 @@ def _pack_kv(x: npt.NDArray[np.float32], format: RowFormat) -> ByteArray:
         scaled = np.clip(np.ldexp(block, -exponent[:, None]), -E4M3_MAX, E4M3_MAX)
         codes.append(scaled.astype(ml_dtypes.float8_e4m3fn).view(np.uint8))
         scales.append((exponent + E8M0_BIAS).astype(np.uint8)[:, None])
-    tail = as_bytes(x[:, plain:].astype(np.float16))
+    tail = as_bytes(x[:, plain:].astype(_tail_type(format)))
     return np.concatenate([*codes, *scales, tail], axis=1)
 
 
@@ -94,8 +94,12 @@ def _unpack_kv(data: ByteArray, format: RowFormat) -> npt.NDArray[np.float32]:
     codes = np.ascontiguousarray(data[:, :plain]).view(ml_dtypes.float8_e4m3fn).astype(np.float32)
     exponents = data[:, plain : plain + num_blocks].astype(np.int32) - E8M0_BIAS
     values = np.ldexp(codes, np.repeat(exponents, KV_BLOCK, axis=1)[:, :plain])
-    tail = np.ascontiguousarray(data[:, plain + num_blocks :]).view(np.float16).astype(np.float32)
+    tail = np.ascontiguousarray(data[:, plain + num_blocks :]).view(_tail_type(format)).astype(np.float32)
     return np.concatenate([values, tail], axis=1)
+
+
+def _tail_type(format: RowFormat) -> type[np.float16] | type[np.float32]:
+    return np.float32 if format.kind is RowKind.PACKED_KV else np.float16
 
 
 def _pack_key(x: npt.NDArray[np.float32]) -> ByteArray:
