@@ -15,42 +15,49 @@ static inline float sum_lanes(float* acc, int lanes) {
     return acc[0];
 }
 
-static inline void quantise_block(const float* x, int granule, int8_t* q, float* scales, float* sums, int32_t* q_sums) {
+// Returns the scale.
+static inline float quantise_block(const float* x, int8_t* q) {
     uint32_t amax_bits = 0;  // magnitudes compare like their bits, and NaN above inf
     for (int i = 0; i < kActivationBlock; ++i) {
         const uint32_t bits = bits_of_float(x[i]) & 0x7fffffff;
         amax_bits = bits > amax_bits ? bits : amax_bits;
     }
     const bool is_finite = amax_bits < 0x7f800000;
-    float d = is_finite ? float_of_bits(amax_bits) / 127.0f : float_of_bits(0x7fc00000);
-    if (is_finite && d < 0x1p-126f) d = 0.0f;
-    if (is_finite && d > 0.0f)
-        // Adding and taking away 1.5 * 2^23 rounds half to even.
-        for (int i = 0; i < kActivationBlock; ++i) q[i] = int8_t((x[i] / d + 12582912.0f) - 12582912.0f);
-    else
-        for (int i = 0; i < kActivationBlock; ++i) q[i] = 0;
-    for (int s = 0; s < kActivationBlock / granule; ++s) {
-        int32_t total = 0;
-        for (int i = 0; i < granule; ++i) total += q[s * granule + i];
-        scales[s] = d;
-        q_sums[s] = total;
-        sums[s] = d * float(total);
+    const float d = is_finite ? float_of_bits(amax_bits) / 127.0f : float_of_bits(0x7fc00000);
+    const bool is_normal = is_finite && d >= 0x1p-126f;
+    // Adding and taking away 1.5 * 2^23 rounds half to even.
+    int32_t rounded[kActivationBlock] = {};
+    if (is_normal)
+        for (int i = 0; i < kActivationBlock; ++i) rounded[i] = int32_t((x[i] / d + 12582912.0f) - 12582912.0f);
+    for (int i = 0; i < kActivationBlock; ++i) q[i] = int8_t(rounded[i]);
+    return is_finite && !is_normal ? 0.0f : d;
+}
+
+// Columns in their own order, one scale and one sum per granule.
+static inline void quantise_in_order(const float* x, int64_t first, int64_t count, const IntegerRows& out,
+                                     int64_t row) {
+    for (int64_t k = first; k < first + count; k += kActivationBlock, x += kActivationBlock) {
+        int8_t* q = out.q + row * out.pitch() + k;
+        const float d = quantise_block(x, q);
+        for (int at = 0; at < kActivationBlock; at += out.granule) {
+            int32_t total = 0;
+            for (int i = 0; i < out.granule; ++i) total += q[at + i];
+            const int64_t s = row * out.stride() + (k + at) / out.granule;
+            out.scales[s] = d;
+            out.sums[s] = d * float(total);
+        }
     }
 }
 
-static inline void quantise_blocks(const float* x, int64_t cols, int granule, int8_t* q, float* scales, float* sums,
-                                   int32_t* q_sums) {
-    const int per_block = kActivationBlock / granule;
-    for (int64_t b = 0; b < cols / kActivationBlock; ++b)
-        quantise_block(x + b * kActivationBlock, granule, q + b * kActivationBlock, scales + b * per_block,
-                       sums + b * per_block, q_sums + b * per_block);
-}
+// NaN stays NaN.
+static inline float at_most(float x, float limit) { return x > limit ? limit : x; }
+static inline float at_least(float x, float limit) { return x < limit ? limit : x; }
 
 // exp to about 1 ulp without a library call, so that it vectorises and is the same everywhere. |x| is clamped to 87.
 static inline float exponential(float x) {
-    x = x < -87.0f ? -87.0f : x;
-    x = x > 87.0f ? 87.0f : x;
-    const float n = (x * 1.44269504f + 12582912.0f) - 12582912.0f;
+    x = at_most(at_least(x, -87.0f), 87.0f);
+    const float shifted = x * 1.44269504f + 12582912.0f;  // the integer part, in the low bits of the mantissa
+    const float n = shifted - 12582912.0f;
     const float r = (x - n * 0.693359375f) - n * -2.12194440e-4f;
     float p = 1.9875691500e-4f;
     p = p * r + 1.3981999507e-3f;
@@ -59,15 +66,18 @@ static inline float exponential(float x) {
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
     p = (p * r) * r + r + 1.0f;
-    return p * float_of_bits(uint32_t(int32_t(n) + 127) << 23);
+    return p * float_of_bits((bits_of_float(shifted) - bits_of_float(12582912.0f) + 127) << 23);
 }
 
 static inline void swiglu_row(const float* g, const float* u, int64_t count, float limit, float weight, float* h) {
-    for (int64_t i = 0; i < count; ++i) {
-        const float gate = g[i] > limit ? limit : g[i];  // NaN stays NaN
-        const float low = u[i] < -limit ? -limit : u[i];
-        const float up = low > limit ? limit : low;
-        h[i] = gate / (1.0f + exponential(-gate)) * up * weight;
+    // Separate loops over a few values, so that every compiler vectorises them. h may be g or u.
+    float gate[kTileRows], up[kTileRows], divisor[kTileRows];
+    for (int64_t first = 0; first < count; first += kTileRows) {
+        const int n = count - first < kTileRows ? int(count - first) : kTileRows;
+        for (int i = 0; i < n; ++i) gate[i] = at_most(g[first + i], limit);
+        for (int i = 0; i < n; ++i) up[i] = at_most(at_least(u[first + i], -limit), limit);
+        for (int i = 0; i < n; ++i) divisor[i] = 1.0f + exponential(-gate[i]);
+        for (int i = 0; i < n; ++i) h[first + i] = gate[i] / divisor[i] * up[i] * weight;
     }
 }
 
@@ -95,14 +105,14 @@ static inline void clear_padding(const Layout& layout, int64_t cols, Unpacked ou
     for (int64_t s = cols / layout.granule; s < padded / layout.granule; ++s) out.scales[s] = out.mins[s] = 0.0f;
 }
 
-// Integer products one weight row at a time, four unpacked rows to each activation row while it is in the nearest cache.
-// The dot product of an unpacked weight row and one activation row follows level.h.
+// Integer products one weight row at a time, four unpacked rows to each activation row while it is in the nearest
+// cache. The dot product of an unpacked weight row and one activation row follows level.h.
 using Dot = float (*)(const Unpacked& w, const IntegerRows& x, int64_t row);
 constexpr int kStripRows = 4;
 static inline int64_t strip_stride(int64_t padded) { return (unpacked_bytes(padded) + 63) / 64 * 64; }
 
-static inline void multiply_strips(const Layout& layout, Unpack unpack, Dot dot, const uint8_t* weights, int64_t row_bytes,
-                                   int num_rows, int64_t cols, const IntegerRows& x, RowList list,
+static inline void multiply_strips(const Layout& layout, Unpack unpack, Dot dot, const uint8_t* weights,
+                                   int64_t row_bytes, int num_rows, int64_t cols, const IntegerRows& x, RowList list,
                                    Output out, uint8_t* scratch) {
     const int64_t stride = strip_stride(x.padded);
     for (int i = 0; i < kStripRows; ++i) clear_padding(layout, cols, unpacked_in(scratch + i * stride, x.padded));

@@ -19,6 +19,11 @@ uint64_t fold(const uint8_t* bytes, int64_t words) {
     }
     uint64_t all = 0;
     for (uint64_t sum : sums) all ^= sum;
+    for (int64_t i = whole; i < words; ++i) {
+        uint64_t word;
+        std::memcpy(&word, bytes + i * 8, sizeof word);
+        all ^= word;
+    }
     return all;
 }
 
@@ -27,7 +32,7 @@ uint64_t fold(const uint8_t* bytes, int64_t words) {
 uint64_t Kernels::read_all(const uint8_t* bytes, int64_t size) {
     std::vector<uint64_t> sums(size_t(pool_.threads()));
     pool_.split(size / 8, [&](int64_t begin, int64_t end, int thread) {
-        sums[size_t(thread)] = fold(bytes + begin * 8, end - begin);
+        sums[size_t(thread)] ^= fold(bytes + begin * 8, end - begin);
     });
     uint64_t all = 0;
     for (uint64_t sum : sums) all ^= sum;

@@ -56,13 +56,15 @@ const Level& find_level(const std::string& name) {
 }
 
 void make_kernels(Kernels* self, int threads, const std::string& level) {
-    if (threads < 0 || threads > 1024) throw std::invalid_argument("threads is 0 (all cores) to 1024; got " + text(threads));
+    if (threads < 0 || threads > 1024)
+        throw std::invalid_argument("threads is 0 (all cores) to 1024; got " + text(threads));
     new (self) Kernels(threads ? threads : usable_cores(), find_level(level));
 }
 
 void check_plain(const char* name, const Matrix& w) {
     if (w.view.experts != 1)
-        throw std::invalid_argument(std::string(name) + " must be one matrix; got " + text(w.view.experts) + " experts");
+        throw std::invalid_argument(std::string(name) + " must be one matrix; got " + text(w.view.experts) +
+                                    " experts");
 }
 
 void check_matrix(const char* name, const MatrixView& w, int64_t experts, int64_t rows, int64_t cols) {
@@ -139,17 +141,13 @@ void dequantize(Kernels& self, const Matrix& w, FloatsOut2 out) {
     run_unlocked(self, [&] { self.decode_rows(w.view, nullptr, rows, out.data()); });
 }
 
-void quantize_activations(Kernels& self, FloatsIn2 x,
-                          nb::ndarray<int8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu> q, FloatsOut2 scales) {
+void quantize_activations(Kernels& self, FloatsIn2 x, nb::ndarray<int8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu> q,
+                          FloatsOut2 scales) {
     const int64_t rows = int64_t(x.shape(0)), cols = int64_t(x.shape(1));
-    if (cols % kActivationBlock)
-        throw std::invalid_argument("x must have a multiple of 32 columns; got " + text(cols));
+    if (cols % kActivationBlock) throw std::invalid_argument("x must have a multiple of 32 columns; got " + text(cols));
     check_shape("q", q, rows, cols);
     check_shape("scales", scales, rows, cols / kActivationBlock);
-    std::vector<float> sums(rows * cols / kActivationBlock);
-    std::vector<int32_t> q_sums(sums.size());
-    const IntegerRows target{q.data(), scales.data(), sums.data(), q_sums.data(), cols, kActivationBlock};
-    run_unlocked(self, [&] { self.quantise(x.data(), rows, cols, kActivationBlock, target); });
+    run_unlocked(self, [&] { self.quantise_in_order(x.data(), rows, cols, q.data(), scales.data()); });
 }
 
 uint64_t read_all(Kernels& self, BytesIn1 bytes) {
@@ -191,8 +189,8 @@ NB_MODULE(_native, module) {
              "The routed sum of swiglu, each middle times its routing weight; added in slot order.")
         .def("embed", embed, "w"_a, "ids"_a.noconvert(), "out"_a.noconvert(), "Rows of w as float32.")
         .def("dequantize", dequantize, "w"_a, "out"_a.noconvert(), "All rows of w as float32.")
-        .def("quantize_activations", quantize_activations, "x"_a.noconvert(), "q"_a.noconvert(),
-             "scales"_a.noconvert(), "The int8 form of activations: blocks of 32, scale = amax / 127.");
+        .def("quantize_activations", quantize_activations, "x"_a.noconvert(), "q"_a.noconvert(), "scales"_a.noconvert(),
+             "The int8 form of activations, in order: blocks of 32, scale = amax / 127.");
     kernels.def("read_all", read_all, "bytes"_a.noconvert(),
                 "Read every byte with all threads; returns the xor of its 8-byte words (a tail below 8 is left out).");
     bind_attention(kernels);

@@ -53,20 +53,7 @@ struct Middle {
             std::copy(h, h + count, floats + pair * width + first);
             return;
         }
-        const int64_t s = pair * integers.granules() + first / integers.granule;
-        level.quantise(h, count, integers.granule, integers.q + pair * integers.padded + first, integers.scales + s,
-                       integers.sums + s, integers.q_sums + s);
-    }
-
-    void clear_padding(int64_t pairs) const {
-        const int64_t used = integers.granule ? width / integers.granule : 0;
-        for (int64_t p = 0; integers.granule && p < pairs; ++p) {
-            std::fill(integers.q + p * integers.padded + width, integers.q + (p + 1) * integers.padded, int8_t(0));
-            for (int64_t s = p * integers.granules() + used; s < (p + 1) * integers.granules(); ++s) {
-                integers.scales[s] = integers.sums[s] = 0.0f;
-                integers.q_sums[s] = 0;
-            }
-        }
+        level.quantise(h, first, count, integers, pair);
     }
 };
 
@@ -91,7 +78,6 @@ void Kernels::experts(const float* x, const Routing& routing, const FeedForward&
         middle.floats = reinterpret_cast<float*>(middle_.reserve(pairs * width * int64_t(sizeof(float))));
     else
         middle.integers = reserve_integers(middle_, pairs, width, down.layout->granule);
-    middle.clear_padding(pairs);
 
     const int64_t kernel_bytes = aligned(std::max(level_.scratch_bytes(gate.cols), level_.scratch_bytes(down.cols)));
     reserve_thread_scratch(kernel_bytes + 2 * longest * kTileRows * int64_t(sizeof(float)));

@@ -52,7 +52,9 @@ public:
     void experts(const float* x, const Routing& routing, const FeedForward& ffn, float* out, bool quality);
     void decode_rows(const MatrixView& w, const int32_t* ids, int64_t count, float* out);  // ids null = all rows
     uint64_t read_all(const uint8_t* bytes, int64_t size);  // reads every byte with all threads; the xor of its words
-    void quantise(const float* x, int64_t rows, int64_t cols, int granule, IntegerRows out);
+    // q (rows, cols), scales (rows, cols / 32): the activations as every level rounds them.
+    void quantise_in_order(const float* x, int64_t rows, int64_t cols, int8_t* q, float* scales);
+    void quantise(const float* x, int64_t rows, int64_t cols, const IntegerRows& out);
 
     // Building blocks of the above.
     IntegerRows reserve_integers(Scratch& scratch, int64_t rows, int64_t cols, int granule);

@@ -1,6 +1,7 @@
 // The table of kernels one CPU level provides (scalar, avx2, avx512, neon), and the arithmetic they all promise.
 //
-// Promise: every level gives the same bits. The order of every sum is fixed here; the scalar level is the specification.
+// Promise: every level gives the same bits. The order of every sum is fixed here; the scalar level is the
+// specification.
 //
 // Integer product of a weight row w and an activation row x, both padded with zero scales to whole superblocks:
 //   for each granule s (16 or 32 columns):  P = sum of code * q, exact in int32
@@ -17,25 +18,29 @@ namespace whitedwarf {
 
 constexpr int kTileRows = 32;  // weight rows in one tile; also one activation block of the next product
 
-// Integer form of one weight row. `codes` are unsigned for formats with mins, otherwise signed or, where a level says
-// so, offset by +128: only that level's own kernels read them.
+// Integer form of one weight row: codes are signed bytes, unsigned for formats with mins.
+// (AVX-512 has its own order and offset, avx512/superblock.h; only its own kernels see those.)
 struct Unpacked {
     uint8_t* codes;  // (padded columns,)
-    float* scales;   // (padded columns / granule,)
+    float* scales;   // (padded columns / granule,), with room for padded columns / 16
     float* mins;     // likewise; untouched when the format has none
 };
 
-// Activations as int8 with one scale per 32 values, one row after the other, padded to whole superblocks.
-// Scales are repeated per granule of the weights that will meet them.
+// Activations as int8 with one scale per 32 values, one row after the other, padded to whole superblocks. Scales are
+// repeated per granule of the weights that will meet them. Made and read by one level, which may order them its way.
 struct IntegerRows {
-    int8_t* q;          // (rows, padded)
-    float* scales;      // (rows, padded / granule)
-    float* sums;        // (rows, padded / granule): scale * sum of q, for mins
-    int32_t* q_sums;    // (rows, padded / granule): sum of q
-    int64_t padded;     // columns with padding
+    int8_t* q;         // (rows, pitch()), `padded` of them used
+    float* scales;     // (rows, stride()), padded / 16 or padded / granule of them used, as the level likes
+    float* sums;       // likewise: scale * sum of the granule's q, for mins
+    int32_t* offsets;  // likewise: what the level's integer sums start from, if it offsets its codes
+    int64_t padded;    // columns with padding
     int granule;
 
-    int64_t granules() const { return padded / granule; }
+    // Never a function of its own: the linker might keep one level's copy for all (blocks.h).
+    // One cache line more than needed: rows 4096 bytes apart would share the sets of the nearest cache.
+    [[gnu::always_inline]] int64_t pitch() const { return padded + 64; }
+    [[gnu::always_inline]] int64_t stride() const { return padded / 16 + 16; }
+    [[gnu::always_inline]] int64_t granules() const { return padded / granule; }
 };
 
 struct FloatRows {
@@ -58,10 +63,11 @@ struct RowList {
 struct Level {
     const char* name;
 
-    // One row (or a whole number of 32-blocks of it) to integers. The caller zeroes padding.
+    // Columns [first, first + count) of one row, whole blocks of 32, to integers. The caller has zeroed the row's last
+    // superblock if it is not full.
     // d = amax / 127, q = round-half-even(x / d); blocks below the smallest normal d are zero; a block with inf or NaN
     // gets d = NaN and q = 0, so that what it touches is NaN.
-    void (*quantise)(const float* x, int64_t cols, int granule, int8_t* q, float* scales, float* sums, int32_t* q_sums);
+    void (*quantise)(const float* x, int64_t first, int64_t count, const IntegerRows& out, int64_t row);
 
     // Weight rows [0, num_rows) of `row_bytes` each, times the listed activations. num_rows <= kTileRows.
     void (*multiply)(const Layout& layout, const uint8_t* weights, int64_t row_bytes, int num_rows, int64_t cols,

@@ -5,43 +5,63 @@
 #include "kernels.h"
 
 namespace whitedwarf {
+namespace {
+
+void clear_last_superblock(const IntegerRows& x, int64_t row) {
+    std::fill_n(x.q + row * x.pitch() + x.padded - kSuperblock, kSuperblock, int8_t(0));
+    // A level may use 16 entries per superblock or one per granule: the last superblock's, either way.
+    for (int64_t s = (x.padded - kSuperblock) / x.granule; s < x.padded / 16; ++s) {
+        x.scales[row * x.stride() + s] = x.sums[row * x.stride() + s] = 0.0f;
+        x.offsets[row * x.stride() + s] = 0;
+    }
+}
+
+// Rows per work item: with few activation rows there is no tile to build, so small matrices may be cut finer.
+int64_t item_rows(int64_t weight_rows, int64_t activation_rows, int threads) {
+    int64_t rows = kTileRows;
+    while (activation_rows <= 2 && rows > 4 && weight_rows < rows * threads * 4) rows /= 2;
+    return rows;
+}
+
+}  // namespace
 
 void Kernels::reserve_thread_scratch(int64_t bytes) {
     for (auto& scratch : scratch_) scratch.reserve(bytes);
 }
 
 IntegerRows Kernels::reserve_integers(Scratch& scratch, int64_t rows, int64_t cols, int granule) {
-    const int64_t padded = padded_columns(cols), granules = rows * (padded / granule);
-    const int64_t values = aligned(rows * padded), each = aligned(granules * int64_t(sizeof(float)));
+    IntegerRows result{nullptr, nullptr, nullptr, nullptr, padded_columns(cols), granule};
+    const int64_t values = aligned(rows * result.pitch());
+    const int64_t each = aligned(rows * result.stride() * int64_t(sizeof(float)));
     uint8_t* at = scratch.reserve(values + 3 * each);
-    return {reinterpret_cast<int8_t*>(at),
-            reinterpret_cast<float*>(at + values),
-            reinterpret_cast<float*>(at + values + each),
-            reinterpret_cast<int32_t*>(at + values + 2 * each),
-            padded,
-            granule};
+    result.q = reinterpret_cast<int8_t*>(at);
+    result.scales = reinterpret_cast<float*>(at + values);
+    result.sums = reinterpret_cast<float*>(at + values + each);
+    result.offsets = reinterpret_cast<int32_t*>(at + values + 2 * each);
+    for (int64_t row = 0; cols < result.padded && row < rows; ++row) clear_last_superblock(result, row);
+    return result;
 }
 
-void Kernels::quantise(const float* x, int64_t rows, int64_t cols, int granule, IntegerRows out) {
-    const int64_t used = cols / granule, granules = out.granules();
+void Kernels::quantise(const float* x, int64_t rows, int64_t cols, const IntegerRows& out) {
     pool_.split(rows, [&](int64_t begin, int64_t end, int) {
-        for (int64_t row = begin; row < end; ++row) {
-            int8_t* q = out.q + row * out.padded;
-            const int64_t first = row * granules;
-            level_.quantise(x + row * cols, cols, granule, q, out.scales + first, out.sums + first, out.q_sums + first);
-            std::fill(q + cols, q + out.padded, int8_t(0));
-            std::fill(out.scales + first + used, out.scales + first + granules, 0.0f);
-            std::fill(out.sums + first + used, out.sums + first + granules, 0.0f);
-            std::fill(out.q_sums + first + used, out.q_sums + first + granules, 0);
-        }
+        for (int64_t row = begin; row < end; ++row) level_.quantise(x + row * cols, 0, cols, out, row);
     });
+}
+
+void Kernels::quantise_in_order(const float* x, int64_t rows, int64_t cols, int8_t* q, float* scales) {
+    const IntegerRows target = reserve_integers(input_, 1, cols, kActivationBlock);
+    for (int64_t row = 0; row < rows; ++row) {
+        kScalar.quantise(x + row * cols, 0, cols, target, 0);
+        std::copy_n(target.q, cols, q + row * cols);
+        std::copy_n(target.scales, cols / kActivationBlock, scales + row * (cols / kActivationBlock));
+    }
 }
 
 Activations Kernels::prepare(const float* x, int64_t rows, const MatrixView& w, bool quality, Scratch& scratch) {
     Activations result{{x, w.cols}, {}};
     if (quality || w.layout->granule == 0) return result;
     result.integers = reserve_integers(scratch, rows, w.cols, w.layout->granule);
-    quantise(x, rows, w.cols, w.layout->granule, result.integers);
+    quantise(x, rows, w.cols, result.integers);
     return result;
 }
 
@@ -56,7 +76,8 @@ void Kernels::multiply_tile(const MatrixView& w, int64_t expert, int64_t first_r
 
 void Kernels::linear(const float* x, int64_t rows, const MatrixView& w, int64_t groups, float* out, bool quality) {
     const Activations input = prepare(x, rows * groups, w, quality, input_);
-    const int64_t group_rows = w.rows / groups, tiles = (group_rows + kTileRows - 1) / kTileRows;
+    const int64_t group_rows = w.rows / groups, height = item_rows(w.rows, rows, pool_.threads());
+    const int64_t tiles = (group_rows + height - 1) / height;
     // Row r of x, group g, is row r * groups + g of `input`.
     auto* lists = reinterpret_cast<int32_t*>(lists_.reserve(rows * groups * int64_t(sizeof(int32_t))));
     for (int64_t g = 0; g < groups; ++g)
@@ -64,8 +85,8 @@ void Kernels::linear(const float* x, int64_t rows, const MatrixView& w, int64_t 
     reserve_thread_scratch(level_.scratch_bytes(w.cols));
     pool_.split(groups * tiles, [&](int64_t begin, int64_t end, int thread) {
         for (int64_t item = begin; item < end; ++item) {
-            const int64_t group = item / tiles, row = item % tiles * kTileRows;
-            const int num_rows = int(std::min<int64_t>(kTileRows, group_rows - row));
+            const int64_t group = item / tiles, row = item % tiles * height;
+            const int num_rows = int(std::min(height, group_rows - row));
             multiply_tile(w, 0, group * group_rows + row, num_rows, input, {lists + group * rows, rows},
                           {out + group * group_rows + row, w.rows}, thread_scratch(thread));
         }

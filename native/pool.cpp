@@ -40,35 +40,47 @@ int usable_cores() {
 
 Pool::Pool(int threads) : threads_(threads) {
     workers_.reserve(threads - 1);
-    for (int thread = 1; thread < threads; ++thread) workers_.emplace_back([this, thread] { work(thread); });
+    try {
+        for (int thread = 1; thread < threads; ++thread) workers_.emplace_back([this, thread] { work(thread); });
+    } catch (...) {
+        stop();
+        throw;
+    }
 }
 
-Pool::~Pool() {
-    stopping_.store(true, std::memory_order_relaxed);
-    generation_.fetch_add(1, std::memory_order_release);
+Pool::~Pool() { stop(); }
+
+void Pool::stop() {
+    is_stopping_ = true;
+    ++generation_;
     generation_.notify_all();
     for (auto& worker : workers_) worker.join();
 }
 
 void Pool::run(Job job) {
-    if (threads_ > 1) {
-        job_ = job;
-        pending_.store(threads_ - 1, std::memory_order_relaxed);
-        generation_.fetch_add(1, std::memory_order_release);
-        generation_.notify_all();
-    }
+    job_ = job;
+    is_open_ = true;
+    ++generation_;
+    generation_.notify_all();
     job.call(job.context, 0);
-    for (int left; (left = pending_.load(std::memory_order_acquire)) != 0;) wait_for_change(pending_, left);
+    // Nothing is left to hand out. Who raised active_ before this store may be inside the job; who does later sees it.
+    is_open_ = false;
+    for (int active; (active = active_) != 0;) wait_for_change(active_, active);
 }
 
 void Pool::work(int thread) {
     for (uint32_t seen = 0;;) {
         wait_for_change(generation_, seen);
-        ++seen;  // run() waits for every worker, so a generation cannot be missed
-        if (stopping_.load(std::memory_order_relaxed)) return;
-        job_.call(job_.context, thread);
-        if (pending_.fetch_sub(1, std::memory_order_acq_rel) == 1) pending_.notify_all();
+        seen = generation_;
+        if (is_stopping_) return;
+        join_open_job(thread);
     }
+}
+
+void Pool::join_open_job(int thread) {
+    ++active_;
+    if (is_open_) job_.call(job_.context, thread);
+    if (--active_ == 0) active_.notify_all();
 }
 
 }  // namespace whitedwarf

@@ -1,8 +1,10 @@
 // A fork-join thread pool: the caller is worker 0, the others sleep between calls.
 //
-// Promise: work is split the same way every time, in contiguous fair shares. Workers spin for some tens of microseconds
+// Items are handed out in contiguous runs to whoever comes next, so a core that is slow or busy elsewhere holds nobody
+// up; a worker that wakes too late finds nothing left and is not waited for. Workers spin for some tens of microseconds
 // after a job (the next call of a decode step usually comes within that time), then sleep in the kernel.
-// Not re-entrant, and one caller at a time: Kernels holds the lock.
+// Which thread does what is not fixed: results must not depend on it. Not re-entrant, and one caller at a time
+// (Kernels holds the lock).
 #pragma once
 
 #include <atomic>
@@ -21,17 +23,25 @@ public:
 
     int threads() const { return threads_; }
 
-    // Calls body(begin, end, thread) for each thread's share of [0, items); returns when all are done.
+    // Calls body(begin, end, thread) for runs that together make [0, items); returns when all are done.
     template <typename Body>
     void split(int64_t items, const Body& body) {
+        if (threads_ == 1 || items <= 1) {
+            if (items > 0) body(int64_t(0), items, 0);
+            return;
+        }
+        const int64_t wanted = items / (threads_ * kRunsPerThread), run_items = wanted > 0 ? wanted : 1;
+        std::atomic<int64_t> next{0};
         const auto share = [&](int thread) {
-            const int64_t begin = items * thread / threads_, end = items * (thread + 1) / threads_;
-            if (begin < end) body(begin, end, thread);
+            for (int64_t begin; (begin = next.fetch_add(run_items, std::memory_order_relaxed)) < items;)
+                body(begin, begin + run_items < items ? begin + run_items : items, thread);
         };
         run(Job{[](const void* context, int thread) { (*static_cast<decltype(&share)>(context))(thread); }, &share});
     }
 
 private:
+    static constexpr int kRunsPerThread = 6;
+
     struct Job {
         void (*call)(const void* context, int thread);
         const void* context;
@@ -39,12 +49,15 @@ private:
 
     void run(Job job);
     void work(int thread);
+    void join_open_job(int thread);
+    void stop();
 
     int threads_;
-    Job job_{};
-    std::atomic<uint32_t> generation_{0};  // counts jobs; workers wait for it to move
-    std::atomic<int> pending_{0};          // workers that have not finished the current job
-    std::atomic<bool> stopping_{false};
+    Job job_{};                            // written only while no job is open and no worker active
+    std::atomic<bool> is_open_{false};     // there is a job to join
+    std::atomic<int> active_{0};           // workers that may be looking at the job
+    std::atomic<uint32_t> generation_{0};  // counts jobs; sleepers wait for it to move
+    std::atomic<bool> is_stopping_{false};
     std::vector<std::thread> workers_;
 };
 

@@ -38,7 +38,8 @@ void multiply_block(const uint8_t* weights, int64_t row_bytes, const FloatRows& 
             _mm256_store_ps(lanes, acc[r][t][0]);
             _mm256_store_ps(lanes + 8, acc[r][t][1]);
             for (int64_t i = k; i < x.cols; ++i)
-                lanes[i - k] = std::fma(float_weight(kType, weights + r * row_bytes, i), inputs[t][i], lanes[i - k]);
+                lanes[i - k] =
+                    __builtin_fmaf(float_weight(kType, weights + r * row_bytes, i), inputs[t][i], lanes[i - k]);
             out.data[t * out.stride + r] = sum_lanes(lanes, kFloatLanes);
         }
 }
@@ -92,10 +93,14 @@ void decode_codes(const Layout& layout, const Unpacked& w, int64_t cols, float* 
 
 void decode(const Layout& layout, const uint8_t* weights, int64_t cols, float* out, uint8_t* scratch) {
     switch (layout.type) {
-        case F32: return decode_plain<F32>(weights, cols, out);
-        case F16: return decode_plain<F16>(weights, cols, out);
-        case BF16: return decode_plain<BF16>(weights, cols, out);
-        default: break;
+        case F32:
+            return decode_plain<F32>(weights, cols, out);
+        case F16:
+            return decode_plain<F16>(weights, cols, out);
+        case BF16:
+            return decode_plain<BF16>(weights, cols, out);
+        default:
+            break;
     }
     const Unpacked w = unpacked_in(scratch, padded_columns(cols));
     unpacker(layout.type)(weights, cols, w);
@@ -105,10 +110,14 @@ void decode(const Layout& layout, const uint8_t* weights, int64_t cols, float* o
 void multiply_float(const Layout& layout, const uint8_t* weights, int64_t row_bytes, int num_rows, const FloatRows& x,
                     RowList list, Output out, uint8_t* scratch) {
     switch (layout.type) {
-        case F32: return multiply_type<F32>(weights, row_bytes, num_rows, x, list, out);
-        case F16: return multiply_type<F16>(weights, row_bytes, num_rows, x, list, out);
-        case BF16: return multiply_type<BF16>(weights, row_bytes, num_rows, x, list, out);
-        default: break;
+        case F32:
+            return multiply_type<F32>(weights, row_bytes, num_rows, x, list, out);
+        case F16:
+            return multiply_type<F16>(weights, row_bytes, num_rows, x, list, out);
+        case BF16:
+            return multiply_type<BF16>(weights, row_bytes, num_rows, x, list, out);
+        default:
+            break;
     }
     const int64_t decoded_bytes = sizeof(float) * padded_columns(x.cols);
     for (int r = 0; r < num_rows; r += kDecodedRows) {

@@ -12,7 +12,7 @@ int64_t scratch_bytes(int64_t cols) {
 
 }  // namespace
 
-const Level kAvx2 = {"avx2",        quantise_blocks, avx2::multiply, avx2::multiply_float,
-                     scratch_bytes, avx2::decode,    swiglu_row};
+const Level kAvx2 = {"avx2",        quantise_in_order, avx2::multiply, avx2::multiply_float,
+                     scratch_bytes, avx2::decode,      swiglu_row};
 
 }  // namespace whitedwarf

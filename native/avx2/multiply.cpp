@@ -22,13 +22,14 @@ __m256i sixteens(const uint8_t* codes, const int8_t* q) {
 
 template <bool kHasMin>
 float dot32(const Unpacked& w, const IntegerRows& x, int64_t row) {
-    const int8_t* q = x.q + row * x.padded;
-    const float *scales = x.scales + row * x.granules(), *sums = x.sums + row * x.granules();
+    const int8_t* q = x.q + row * x.pitch();
+    const float *scales = x.scales + row * x.stride(), *sums = x.sums + row * x.stride();
     __m256 acc = _mm256_setzero_ps();
     for (int64_t k = 0, s = 0; k < x.padded; k += 256, s += 8) {
         const __m256i a = sixteens<kHasMin>(w.codes + k, q + k);
         const __m256i b = sixteens<kHasMin>(w.codes + k + 128, q + k + 128);
-        const __m256i p = _mm256_add_epi32(_mm256_permute2x128_si256(a, b, 0x20), _mm256_permute2x128_si256(a, b, 0x31));
+        const __m256i p =
+            _mm256_add_epi32(_mm256_permute2x128_si256(a, b, 0x20), _mm256_permute2x128_si256(a, b, 0x31));
         const __m256 scale = _mm256_mul_ps(_mm256_loadu_ps(w.scales + s), _mm256_loadu_ps(scales + s));
         acc = _mm256_fmadd_ps(_mm256_cvtepi32_ps(p), scale, acc);
         if (kHasMin) acc = _mm256_fnmadd_ps(_mm256_loadu_ps(w.mins + s), _mm256_loadu_ps(sums + s), acc);
@@ -38,8 +39,8 @@ float dot32(const Unpacked& w, const IntegerRows& x, int64_t row) {
 
 template <bool kHasMin>
 float dot16(const Unpacked& w, const IntegerRows& x, int64_t row) {
-    const int8_t* q = x.q + row * x.padded;
-    const float *scales = x.scales + row * x.granules(), *sums = x.sums + row * x.granules();
+    const int8_t* q = x.q + row * x.pitch();
+    const float *scales = x.scales + row * x.stride(), *sums = x.sums + row * x.stride();
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     __m256 acc[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
     for (int64_t k = 0, s = 0; k < x.padded; k += 256, s += 16)

@@ -70,7 +70,8 @@ void unpack_iq2_xxs(const uint8_t* row, int64_t cols, Unpacked out) {
             const uint8_t* i = row + 2 + 8 * j;
             const uint32_t rest = load_u32(i + 4);
             const uint64_t *g = kIq2Words.grid, *s = kIq2Words.signs;
-            const __m256i magnitudes = _mm256_set_epi64x(int64_t(g[i[3]]), int64_t(g[i[2]]), int64_t(g[i[1]]), int64_t(g[i[0]]));
+            const __m256i magnitudes =
+                _mm256_set_epi64x(int64_t(g[i[3]]), int64_t(g[i[2]]), int64_t(g[i[1]]), int64_t(g[i[0]]));
             const __m256i signs = _mm256_set_epi64x(int64_t(s[rest >> 21 & 127]), int64_t(s[rest >> 14 & 127]),
                                                     int64_t(s[rest >> 7 & 127]), int64_t(s[rest & 127]));
             store32(out.codes + 32 * j, _mm256_sub_epi8(_mm256_xor_si256(magnitudes, signs), signs));
@@ -83,12 +84,18 @@ void unpack_iq2_xxs(const uint8_t* row, int64_t cols, Unpacked out) {
 
 Unpack unpacker(Type type) {
     switch (type) {
-        case Q8_0: return unpack_q8_0;
-        case Q2_K: return unpack_q2_k;
-        case Q4_K: return unpack_q4_k;
-        case IQ2_XXS: return unpack_iq2_xxs;
-        case MXFP4: return unpack_mxfp4;
-        default: return scalar_unpack(type);
+        case Q8_0:
+            return unpack_q8_0;
+        case Q2_K:
+            return unpack_q2_k;
+        case Q4_K:
+            return unpack_q4_k;
+        case IQ2_XXS:
+            return unpack_iq2_xxs;
+        case MXFP4:
+            return unpack_mxfp4;
+        default:
+            return scalar_unpack(type);
     }
 }
 

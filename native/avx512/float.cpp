@@ -1,5 +1,6 @@
 // Float products: 16 lanes, several weight rows at a time. Quantised weights are decoded to floats first.
-#include "avx512/vectors.h"
+#include "avx512/products.h"
+#include "avx512/superblock.h"
 
 namespace whitedwarf::avx512 {
 namespace {
@@ -58,6 +59,7 @@ void multiply_strip(const uint8_t* weights, int64_t row_bytes, const FloatRows& 
     int64_t i = 0;
     const auto from = [&] { return Output{out.data + i * out.stride, out.stride}; };
     for (; i + 4 <= list.count; i += 4) multiply_block<kType, kRows, 4>(weights, row_bytes, x, list.rows + i, from());
+    for (; i + 2 <= list.count; i += 2) multiply_block<kType, kRows, 2>(weights, row_bytes, x, list.rows + i, from());
     for (; i < list.count; ++i) multiply_block<kType, kRows, 1>(weights, row_bytes, x, list.rows + i, from());
 }
 
@@ -81,11 +83,12 @@ void decode_plain(const uint8_t* row, int64_t cols, float* out) {
 void decode_codes(const Layout& layout, const Unpacked& w, int64_t cols, float* out) {
     const __m512i offset = _mm512_set1_epi32(layout.has_min ? 0 : kOffset);
     for (int64_t k = 0; k < cols; k += 16) {
-        const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(w.codes + k));
+        const uint8_t* first = w.codes + k / kSuperblock * kSuperblock + k % kSuperblock / 4;
+        const __m128i bytes = _mm_setr_epi32(int32_t(load_u32(first)), int32_t(load_u32(first + 64)),
+                                             int32_t(load_u32(first + 128)), int32_t(load_u32(first + 192)));
         const __m512 code = _mm512_cvtepi32_ps(_mm512_sub_epi32(_mm512_cvtepu8_epi32(bytes), offset));
-        const __m512 scaled = _mm512_mul_ps(_mm512_set1_ps(w.scales[k / layout.granule]), code);
-        const __m512 min = layout.has_min ? _mm512_set1_ps(w.mins[k / layout.granule]) : _mm512_setzero_ps();
-        _mm512_storeu_ps(out + k, layout.has_min ? _mm512_sub_ps(scaled, min) : scaled);
+        const __m512 scaled = _mm512_mul_ps(_mm512_set1_ps(w.scales[k / 16]), code);
+        _mm512_storeu_ps(out + k, layout.has_min ? _mm512_sub_ps(scaled, _mm512_set1_ps(w.mins[k / 16])) : scaled);
     }
 }
 
@@ -93,23 +96,31 @@ void decode_codes(const Layout& layout, const Unpacked& w, int64_t cols, float* 
 
 void decode(const Layout& layout, const uint8_t* weights, int64_t cols, float* out, uint8_t* scratch) {
     switch (layout.type) {
-        case F32: return decode_plain<F32>(weights, cols, out);
-        case F16: return decode_plain<F16>(weights, cols, out);
-        case BF16: return decode_plain<BF16>(weights, cols, out);
-        default: break;
+        case F32:
+            return decode_plain<F32>(weights, cols, out);
+        case F16:
+            return decode_plain<F16>(weights, cols, out);
+        case BF16:
+            return decode_plain<BF16>(weights, cols, out);
+        default:
+            break;
     }
     const Unpacked w = unpacked_in(scratch, padded_columns(cols));
-    unpacker(layout.type)(weights, cols, w);
+    unpack(layout.type, weights, cols, w);
     decode_codes(layout, w, cols, out);
 }
 
 void multiply_float(const Layout& layout, const uint8_t* weights, int64_t row_bytes, int num_rows, const FloatRows& x,
                     RowList list, Output out, uint8_t* scratch) {
     switch (layout.type) {
-        case F32: return multiply_plain<F32>(weights, row_bytes, num_rows, x, list, out);
-        case F16: return multiply_plain<F16>(weights, row_bytes, num_rows, x, list, out);
-        case BF16: return multiply_plain<BF16>(weights, row_bytes, num_rows, x, list, out);
-        default: break;
+        case F32:
+            return multiply_plain<F32>(weights, row_bytes, num_rows, x, list, out);
+        case F16:
+            return multiply_plain<F16>(weights, row_bytes, num_rows, x, list, out);
+        case BF16:
+            return multiply_plain<BF16>(weights, row_bytes, num_rows, x, list, out);
+        default:
+            break;
     }
     const int64_t decoded_bytes = sizeof(float) * padded_columns(x.cols);
     for (int r = 0; r < num_rows; r += kDecodedRows) {

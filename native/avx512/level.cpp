@@ -1,5 +1,6 @@
 // The AVX-512 level (F, BW, DQ, VL, VBMI, VNNI).
-#include "avx512/vectors.h"
+#include "arithmetic.h"
+#include "avx512/products.h"
 
 namespace whitedwarf {
 namespace {
@@ -12,7 +13,7 @@ int64_t scratch_bytes(int64_t cols) {
 
 }  // namespace
 
-const Level kAvx512 = {"avx512",      quantise_blocks, avx512::multiply, avx512::multiply_float,
-                       scratch_bytes, avx512::decode,  swiglu_row};
+const Level kAvx512 = {"avx512",      avx512::quantise, avx512::multiply, avx512::multiply_float,
+                       scratch_bytes, avx512::decode,   swiglu_row};
 
 }  // namespace whitedwarf

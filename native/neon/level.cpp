@@ -12,7 +12,7 @@ int64_t scratch_bytes(int64_t cols) {
 
 }  // namespace
 
-const Level kNeon = {"neon",        quantise_blocks, neon::multiply, neon::multiply_float,
-                     scratch_bytes, neon::decode,    swiglu_row};
+const Level kNeon = {"neon",        quantise_in_order, neon::multiply, neon::multiply_float,
+                     scratch_bytes, neon::decode,      swiglu_row};
 
 }  // namespace whitedwarf

@@ -24,8 +24,8 @@ int32x4_t four_sums(const uint8_t* codes, const int8_t* q) {
 template <int kGranule, bool kHasMin>
 float dot(const Unpacked& w, const IntegerRows& x, int64_t row) {
     constexpr int kLanes = kSuperblock / kGranule;
-    const int8_t* q = x.q + row * x.padded;
-    const float *scales = x.scales + row * x.granules(), *sums = x.sums + row * x.granules();
+    const int8_t* q = x.q + row * x.pitch();
+    const float *scales = x.scales + row * x.stride(), *sums = x.sums + row * x.stride();
     float32x4_t acc[kLanes / 4];
     for (auto& lanes : acc) lanes = vdupq_n_f32(0.0f);
     for (int64_t s = 0; s < x.granules(); s += kLanes)

@@ -81,12 +81,18 @@ void unpack_iq2_xxs(const uint8_t* row, int64_t cols, Unpacked out) {
 
 Unpack unpacker(Type type) {
     switch (type) {
-        case Q8_0: return unpack_q8_0;
-        case Q2_K: return unpack_q2_k;
-        case Q4_K: return unpack_q4_k;
-        case IQ2_XXS: return unpack_iq2_xxs;
-        case MXFP4: return unpack_mxfp4;
-        default: return scalar_unpack(type);
+        case Q8_0:
+            return unpack_q8_0;
+        case Q2_K:
+            return unpack_q2_k;
+        case Q4_K:
+            return unpack_q4_k;
+        case IQ2_XXS:
+            return unpack_iq2_xxs;
+        case MXFP4:
+            return unpack_mxfp4;
+        default:
+            return scalar_unpack(type);
     }
 }
 

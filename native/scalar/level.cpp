@@ -6,15 +6,15 @@ namespace {
 
 float dot(const Layout& layout, const Unpacked& w, const IntegerRows& x, int64_t row) {
     const int granule = layout.granule, lanes = kSuperblock / granule;
-    const int8_t* q = x.q + row * x.padded;
-    const float* scales = x.scales + row * x.granules();
-    const float* sums = x.sums + row * x.granules();
+    const int8_t* q = x.q + row * x.pitch();
+    const float* scales = x.scales + row * x.stride();
+    const float* sums = x.sums + row * x.stride();
     float acc[16] = {};
     for (int64_t s = 0; s < x.granules(); ++s) {
         int32_t product = 0;
         for (int64_t k = s * granule; k < (s + 1) * granule; ++k) product += int8_t(w.codes[k]) * q[k];
-        acc[s % lanes] = std::fma(float(product), w.scales[s] * scales[s], acc[s % lanes]);
-        if (layout.has_min) acc[s % lanes] = std::fma(-w.mins[s], sums[s], acc[s % lanes]);
+        acc[s % lanes] = __builtin_fmaf(float(product), w.scales[s] * scales[s], acc[s % lanes]);
+        if (layout.has_min) acc[s % lanes] = __builtin_fmaf(-w.mins[s], sums[s], acc[s % lanes]);
     }
     return sum_lanes(acc, lanes);
 }
@@ -45,7 +45,7 @@ void decode(const Layout& layout, const uint8_t* weights, int64_t cols, float* o
 
 float dot_float(const float* w, const float* x, int64_t cols) {
     float acc[kFloatLanes] = {};
-    for (int64_t k = 0; k < cols; ++k) acc[k % kFloatLanes] = std::fma(w[k], x[k], acc[k % kFloatLanes]);
+    for (int64_t k = 0; k < cols; ++k) acc[k % kFloatLanes] = __builtin_fmaf(w[k], x[k], acc[k % kFloatLanes]);
     return sum_lanes(acc, kFloatLanes);
 }
 
@@ -65,6 +65,6 @@ int64_t scratch_bytes(int64_t cols) {
 
 }  // namespace
 
-const Level kScalar = {"scalar", quantise_blocks, multiply, multiply_float, scratch_bytes, decode, swiglu_row};
+const Level kScalar = {"scalar", quantise_in_order, multiply, multiply_float, scratch_bytes, decode, swiglu_row};
 
 }  // namespace whitedwarf

@@ -113,15 +113,24 @@ void unpack_iq2_xxs(const uint8_t* row, int64_t cols, Unpacked out) {
 
 Unpack scalar_unpack(Type type) {
     switch (type) {
-        case Q8_0: return unpack_q8_0;
-        case Q2_K: return unpack_q2_k;
-        case Q3_K: return unpack_q3_k;
-        case Q4_K: return unpack_q4_k;
-        case Q5_K: return unpack_q5_k;
-        case Q6_K: return unpack_q6_k;
-        case IQ2_XXS: return unpack_iq2_xxs;
-        case MXFP4: return unpack_mxfp4;
-        default: return nullptr;
+        case Q8_0:
+            return unpack_q8_0;
+        case Q2_K:
+            return unpack_q2_k;
+        case Q3_K:
+            return unpack_q3_k;
+        case Q4_K:
+            return unpack_q4_k;
+        case Q5_K:
+            return unpack_q5_k;
+        case Q6_K:
+            return unpack_q6_k;
+        case IQ2_XXS:
+            return unpack_iq2_xxs;
+        case MXFP4:
+            return unpack_mxfp4;
+        default:
+            return nullptr;
     }
 }
 

@@ -137,3 +137,11 @@ def test_a_repeated_expert_counts_twice(level):
     ids, weights = np.full((3, 2), 4, np.int32), np.full((3, 2), 0.5, np.float32)
     once = net.run(KERNELS[level], x, ids[:, :1].copy(), weights[:, :1].copy(), quality=True)
     np.testing.assert_array_equal(net.run(KERNELS[level], x, ids, weights, quality=True), once + once)
+
+
+def test_no_tokens_are_no_work():
+    rng = np.random.default_rng(12)
+    net = network(rng, GgmlType.Q8_0, GgmlType.Q8_0, GgmlType.Q8_0)
+    empty = np.empty((0, 256), np.float32)
+    ids, weights = np.empty((0, 2), np.int32), np.empty((0, 2), np.float32)
+    assert net.run(KERNELS["scalar"], empty, ids, weights, quality=False).shape == (0, 256)
