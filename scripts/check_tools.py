@@ -6,7 +6,7 @@ import sys
 
 
 def main() -> int:
-    if sys.version_info < (3, 11):
+    if sys.version_info < (3, 11):  # noqa: UP036  (run by whatever python3 there is, before the environment)
         print(f"whitedwarf needs Python 3.11 or newer; this is {sys.version.split()[0]}.", file=sys.stderr)
         return 1
     compilers = [os.environ.get("CXX", ""), "c++", "g++", "clang++"]
