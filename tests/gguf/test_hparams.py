@@ -297,6 +297,13 @@ def test_a_release_config_describes_flash() -> None:
     assert hp == replace(model_shape("flash"), num_nextn_layers=1)
 
 
+def test_who_says_yarn_must_say_the_factor() -> None:
+    with pytest.raises(NotDeepSeekV4Error, match=r"rope\.scaling\.factor: found nothing.*'yarn'"):
+        read({}, without=("rope.scaling.factor",))
+    with pytest.raises(NotDeepSeekV4Error, match=r"rope_scaling\.factor: found nothing.*'yarn'"):
+        from_release_config(config(rope_scaling={"type": "yarn", "original_max_position_embeddings": 65536}))
+
+
 def test_yarn_may_be_spelt_with_type_or_rope_type() -> None:
     scaling = {"rope_type": "yarn", "factor": 16, "original_max_position_embeddings": 65536}
     assert from_release_config(config(rope_scaling=scaling)) == from_release_config(config())

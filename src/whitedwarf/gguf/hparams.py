@@ -226,13 +226,21 @@ def _layer_counts(values: Mapping[str, object], shapes: Mapping[str, tuple[int, 
 
 
 def _yarn_from_metadata(values: Mapping[str, object]) -> Mapping[str, object]:
-    kind = values.get(PREFIX + "rope.scaling.type", "yarn")
-    factor = YARN_FACTOR.read(values, PREFIX + YARN_FACTOR.gguf_key)
+    kind = values.get(PREFIX + "rope.scaling.type", MISSING)
+    key = PREFIX + YARN_FACTOR.gguf_key
+    factor = _yarn_factor(values, key, kind)
     if kind == "none" or factor == 1:
         return _NO_YARN
-    if kind != "yarn":
+    if kind not in ("yarn", MISSING):
         raise refuse(PREFIX + "rope.scaling.type", kind, "'yarn' or 'none'")
     return {"yarn_factor": factor} | {n.attribute: n.read(values, PREFIX + n.gguf_key) for n in YARN}
+
+
+def _yarn_factor(values: Mapping[str, object], key: str, kind: object) -> int | float:
+    """1 where nothing is said; who says yarn must also say how much."""
+    if kind == "yarn" and values.get(key) is None:
+        raise refuse(key, MISSING, "a number, because the scaling type is 'yarn'")
+    return YARN_FACTOR.read(values, key)
 
 
 def from_release_config(config: Mapping[str, object]) -> Hyperparameters:
@@ -278,7 +286,7 @@ def _yarn_from_config(scaling: object) -> Mapping[str, object]:
         raise refuse("rope_scaling", scaling, "an object with type 'yarn', or null")
     kind = scaling.get("rope_type", scaling.get("type", "yarn"))
     values = {f"rope_scaling.{key}": value for key, value in scaling.items()}
-    factor = YARN_FACTOR.read(values, "rope_scaling.factor")
+    factor = _yarn_factor(values, "rope_scaling.factor", kind)
     if kind in ("default", "none") or factor == 1:
         return _NO_YARN
     if kind != "yarn":
