@@ -4,8 +4,11 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from fakes.rewritten import rewritten
+from whitedwarf.gguf.metadata import TypedMetadata
 from whitedwarf.gguf.reader import open_gguf
 
 InProcess = Callable[[Sequence[str]], tuple[int, str, str]]
@@ -77,6 +80,22 @@ def test_synth_writes_a_model_that_runs(in_process: InProcess, tmp_path: Path) -
     code, out, _ = in_process(["run", "-m", str(path), "--nothink", "-n", "2", "-p", "x", "--seed", "1"])
     assert code == 0
     assert out
+
+
+def test_a_vocabulary_of_another_size_than_the_embedding_is_refused(
+    in_process: InProcess, babbler: Path, tmp_path: Path
+) -> None:
+    def with_one_token_more(values: TypedMetadata) -> TypedMetadata:
+        (kind, tokens), (types_kind, types) = (values[f"tokenizer.ggml.{key}"] for key in ("tokens", "token_type"))
+        assert isinstance(tokens, list)
+        more = {"tokens": (kind, [*tokens, "surplus"]), "token_type": (types_kind, np.append(types, np.int32(1)))}
+        return {**values, **{f"tokenizer.ggml.{key}": value for key, value in more.items()}}
+
+    path = str(rewritten(babbler, tmp_path / "surplus.gguf", metadata=with_one_token_more))
+    for words in (["run", "-m", path, "-p", "x"], ["gguf", "verify", path]):
+        code, _, err = in_process(words)
+        assert code == 1
+        assert "surplus.gguf: tokenizer.ggml.tokens has 513 tokens, expected 512" in err
 
 
 @pytest.mark.parametrize("words", [["--shape", "huge"], ["--quant", "q3"], ["--layers", "0"]])

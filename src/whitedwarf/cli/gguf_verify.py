@@ -6,13 +6,11 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from whitedwarf.cli.loading import open_tokenizer
 from whitedwarf.cli.progress import ByteProgress
-from whitedwarf.gguf.census import check_census
-from whitedwarf.gguf.hparams import from_metadata
 from whitedwarf.gguf.reader import GgufFile, open_gguf
 from whitedwarf.gguf.verify import Finding, verify
-from whitedwarf.prompt.tokenizer import Tokenizer
-from whitedwarf.weights.store import load_tensors
+from whitedwarf.weights.checked import check_model
 
 
 def command(file: str, /, *, as_json: Annotated[bool, Parameter(name="--json")] = False) -> int:
@@ -28,7 +26,7 @@ def command(file: str, /, *, as_json: Annotated[bool, Parameter(name="--json")] 
         One JSON object with all findings.
     """
     with open_gguf(file) as gguf:
-        _check_model(gguf)
+        open_tokenizer(gguf, check_model(gguf).hp.vocab_size)
         findings = _check_values(gguf)
     is_sound = all(finding.severity != "error" for finding in findings)
     if as_json:
@@ -36,12 +34,6 @@ def command(file: str, /, *, as_json: Annotated[bool, Parameter(name="--json")] 
     else:
         print("\n".join([*map(str, findings), f"{file}: {'sound' if is_sound else 'NOT sound'}"]))
     return 0 if is_sound else 1
-
-
-def _check_model(gguf: GgufFile) -> None:
-    hp = from_metadata(gguf.metadata, gguf.tensors)
-    check_census(hp, load_tensors(gguf), str(gguf.paths[0]))
-    Tokenizer.from_metadata(gguf.metadata)
 
 
 def _check_values(gguf: GgufFile) -> list[Finding]:

@@ -12,7 +12,7 @@ from whitedwarf.cli.memory import memory_need
 from whitedwarf.config import DEFAULT_CONTEXT, FileSettings, ModelSettings
 from whitedwarf.engine.engine import DEFAULT_CHUNK_TOKENS, Engine
 from whitedwarf.engine.memory import judge, probe_memory, size_text
-from whitedwarf.errors import UsageError
+from whitedwarf.errors import FileFormatError, UsageError
 from whitedwarf.gguf.reader import GgufFile, open_gguf
 from whitedwarf.model.loading import load_model
 from whitedwarf.model.transformer import Transformer
@@ -37,6 +37,10 @@ class LoadedModel:
     @property
     def chunk_tokens(self) -> int:
         return self.settings.prefill_chunk or DEFAULT_CHUNK_TOKENS
+
+    def tokenizer(self) -> Tokenizer:
+        """The file's tokenizer, which has a token for every id the model may draw."""
+        return open_tokenizer(self.gguf, self.transformer.config.vocab_size)
 
     def engine(self) -> Engine:
         """A new engine for one user; close it."""
@@ -65,9 +69,15 @@ def open_file(settings: FileSettings) -> GgufFile:
     return open_gguf(choice.path)
 
 
-def open_tokenizer(gguf: GgufFile) -> Tokenizer:
-    """The file's tokenizer."""
-    return Tokenizer.from_metadata(gguf.metadata)
+def open_tokenizer(gguf: GgufFile, vocab_size: int | None = None) -> Tokenizer:
+    """The file's tokenizer; FileFormatError unless it has `vocab_size` tokens, where that is known."""
+    tokenizer = Tokenizer.from_metadata(gguf.metadata)
+    if vocab_size is not None and tokenizer.vocab_size != vocab_size:
+        raise FileFormatError(
+            f"{gguf.paths[0]}: tokenizer.ggml.tokens has {tokenizer.vocab_size} tokens, expected {vocab_size}, one for "
+            "each row of the embedding; convert the model again"
+        )
+    return tokenizer
 
 
 def open_model(settings: ModelSettings) -> LoadedModel:

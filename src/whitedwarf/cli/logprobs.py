@@ -10,7 +10,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from whitedwarf.cli.loading import LoadedModel, open_model, open_tokenizer
+from whitedwarf.cli.loading import LoadedModel, open_model
 from whitedwarf.cli.oneshot import prompt_ids
 from whitedwarf.cli.prompt_text import required_prompt
 from whitedwarf.cli.thinking_flags import asked_thinking
@@ -45,7 +45,7 @@ def command(
     text = required_prompt(chat)
     thinking = asked_thinking(chat)
     loaded = open_model(model)
-    tokenizer = open_tokenizer(loaded.gguf)
+    tokenizer = loaded.tokenizer()
     prompt = prompt_ids(tokenizer, text, chat.system, thinking.within(loaded.context_length))
     header = {
         "source": "whitedwarf",

@@ -8,7 +8,7 @@ from typing import Annotated
 import numpy as np
 from cyclopts import Parameter
 
-from whitedwarf.cli.loading import open_model, open_tokenizer
+from whitedwarf.cli.loading import open_model
 from whitedwarf.cli.progress import ProgressLine
 from whitedwarf.cli.prompt_text import read_text
 from whitedwarf.cli.scoring import logit_chunks
@@ -60,7 +60,7 @@ def command(
     """
     text = read_text(file)
     loaded = open_model(model)
-    ids = open_tokenizer(loaded.gguf).encode(text)
+    ids = loaded.tokenizer().encode(text)
     if len(ids) <= PREFIX_TOKENS:
         raise UsageError(f"{file} has {len(ids)} tokens: expected more than the {PREFIX_TOKENS} that are not scored")
     scored = min(len(ids) - PREFIX_TOKENS, loaded.context_length - PREFIX_TOKENS, max_tokens or len(ids))

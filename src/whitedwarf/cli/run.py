@@ -27,10 +27,10 @@ def command(
     """
     thinking = asked_thinking(chat)
     text = prompt_text(chat)
-    from whitedwarf.cli.loading import note, open_model, open_tokenizer  # only now: wrong arguments are told at once
+    from whitedwarf.cli.loading import note, open_model  # only now: wrong arguments are told at once
 
     loaded = open_model(model)
-    tokenizer = open_tokenizer(loaded.gguf)
+    tokenizer = loaded.tokenizer()
     note(loaded.describe())
     if text is None:
         from whitedwarf.cli.repl import Repl

@@ -46,6 +46,7 @@ class ExpectedTensor:
 Expectations = dict[str, ExpectedTensor]
 
 # Extra tensors of known files that the main model does not need: vision routing biases, and the MTP blocks.
+_DSPARK_MARK = "mtp.0.main_proj.weight"
 _KNOWN_EXTRA = re.compile(r"blk\.\d+\.exp_probs_b_vl\.bias|mtp\.\d+\..+|blk\.\d+\.nextn\..+")
 
 
@@ -81,7 +82,7 @@ def mtp_tensors(hp: Hyperparameters, prefix: str = "mtp.0.") -> Expectations:
 
 def check_census(hp: Hyperparameters, tensors: Mapping[str, HasTypeAndShape], file_name: str) -> None:
     """Compare a file's tensors (under canonical names) with the main model; FileFormatError names every difference."""
-    _refuse_support_file(hp, tensors, file_name)
+    refuse_support_file(tensors, file_name)
     expected = expected_tensors(hp)
     faults = [*_faults(expected, tensors), *_unexpected(hp, expected, tensors)]
     _raise_faults(faults, file_name)
@@ -92,7 +93,7 @@ def check_mtp_census(
 ) -> None:
     """The same for one MTP block; tensors outside `prefix` are not looked at."""
     expected = mtp_tensors(hp, prefix)
-    if f"{prefix}main_proj.weight" in tensors:
+    if _DSPARK_MARK in tensors:
         raise FileFormatError(
             f"{file_name}: its {prefix}* is a DSpark drafter, expected a classic MTP block; leave it out"
         )
@@ -102,12 +103,19 @@ def check_mtp_census(
     _raise_faults([*_faults(expected, tensors), *unexpected], file_name)
 
 
-def _refuse_support_file(hp: Hyperparameters, tensors: Mapping[str, object], file_name: str) -> None:
-    has_draft = hp.num_nextn_layers > 0 or any(name.startswith("mtp.") for name in tensors)
-    if has_draft and "blk.0.attn_norm.weight" not in tensors:
+def has_classic_mtp(tensors: Iterable[str]) -> bool:
+    """Whether the names hold an MTP block, and not the DSpark drafter that newer checkpoints keep in its place."""
+    names = [name for name in tensors if name.startswith("mtp.")]
+    return bool(names) and _DSPARK_MARK not in names
+
+
+def refuse_support_file(tensors: Iterable[str], file_name: str) -> None:
+    """Refuse a file of draft blocks alone (model.md 4.5, 4.6); needs no metadata, which such files may lack."""
+    names = set(tensors)
+    has_draft = any(name.startswith("mtp.") or ".nextn." in name for name in names)
+    if has_draft and "blk.0.attn_norm.weight" not in names:
         raise FileFormatError(
-            f"{file_name} holds only the MTP draft block, expected a main model; "
-            "load the main model's file and give this one beside it"
+            f"{file_name} holds only the MTP draft block, expected a main model; give the main model's file instead"
         )
 
 

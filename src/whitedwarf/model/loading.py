@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from whitedwarf.gguf.census import check_census
-from whitedwarf.gguf.hparams import from_metadata
+from whitedwarf.gguf.census import check_mtp_census
 from whitedwarf.gguf.reader import GgufFile
 from whitedwarf.model.config import KvCache, ModelConfig
-from whitedwarf.model.mtp import MtpBlock, has_mtp
+from whitedwarf.model.mtp import MtpBlock
 from whitedwarf.model.transformer import Transformer
 from whitedwarf.ops.base import Ops
+from whitedwarf.weights.checked import check_expert_tables, check_model
 from whitedwarf.weights.store import load_tensors
 
 
@@ -25,9 +25,15 @@ def load_model(gguf: GgufFile, ops: Ops, kv_cache: KvCache = "packed") -> Loaded
 
     Raises FileFormatError or NotDeepSeekV4Error naming the key or tensor, before any work is done.
     """
-    hp = from_metadata(gguf.metadata, gguf.tensors)
-    tensors = load_tensors(gguf)
-    check_census(hp, tensors, str(gguf.paths[0]))
-    transformer = Transformer.load(tensors, ModelConfig(hp, kv_cache), ops)
-    mtp = MtpBlock.load(tensors, transformer) if has_mtp(tensors) else None
+    checked = check_model(gguf)
+    check_expert_tables(checked, str(gguf.paths[0]))
+    transformer = Transformer.load(checked.tensors, ModelConfig(checked.hp, kv_cache), ops)
+    mtp = MtpBlock.load(checked.tensors, transformer) if checked.has_mtp else None
     return LoadedModel(transformer, mtp)
+
+
+def load_mtp(gguf: GgufFile, main: Transformer) -> MtpBlock:
+    """The block of an MTP support file, which holds nothing else (model.md 4.5), checked against its main model."""
+    tensors = load_tensors(gguf)
+    check_mtp_census(main.config.hp, tensors, str(gguf.paths[0]))
+    return MtpBlock.load(tensors, main)

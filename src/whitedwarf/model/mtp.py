@@ -19,12 +19,6 @@ from whitedwarf.ops.base import FloatArray, HyperHeadWeights, Weight
 from whitedwarf.weights.tensors import TensorMap
 
 PREFIX = "mtp.0."
-DSPARK_MARK = "mtp.0.main_proj.weight"
-
-
-def has_mtp(tensors: TensorMap) -> bool:
-    """Whether these tensors hold a classic MTP block (not the DSpark drafter of newer checkpoints)."""
-    return f"{PREFIX}e_proj.weight" in tensors and DSPARK_MARK not in tensors
 
 
 @dataclass(frozen=True, slots=True)

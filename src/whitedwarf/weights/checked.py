@@ -1,0 +1,58 @@
+"""A model's tensors after everything was checked that names, shapes and metadata can show.
+
+Promises that a `CheckedModel` is complete and consistent, its MTP block included, and that every refusal names the
+file. Reads no tensor data; only `check_expert_tables` does, a few megabytes.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from whitedwarf.errors import FileFormatError, NotDeepSeekV4Error
+from whitedwarf.gguf.census import check_census, check_mtp_census, has_classic_mtp, refuse_support_file
+from whitedwarf.gguf.hparams import ARCHITECTURE, Hyperparameters, from_metadata
+from whitedwarf.gguf.reader import GgufFile
+from whitedwarf.weights.store import load_tensors
+from whitedwarf.weights.tensors import TensorMap
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedModel:
+    """The numbers that describe a model, and its tensors under canonical names."""
+
+    hp: Hyperparameters
+    tensors: TensorMap
+    has_mtp: bool
+
+
+def check_model(gguf: GgufFile) -> CheckedModel:
+    """Compare the whole file with the architecture; FileFormatError or NotDeepSeekV4Error names key or tensor."""
+    name, tensors = str(gguf.paths[0]), load_tensors(gguf)
+    if gguf.metadata.get("general.architecture", ARCHITECTURE) == ARCHITECTURE:
+        refuse_support_file(tensors, name)
+    hp = _hyperparameters(gguf, name)
+    check_census(hp, tensors, name)
+    has_mtp = has_classic_mtp(tensors)
+    if has_mtp:
+        check_mtp_census(hp, tensors, name)
+    return CheckedModel(hp, tensors, has_mtp)
+
+
+def check_expert_tables(model: CheckedModel, file_name: str) -> None:
+    """Refuse a token table that names experts which do not exist: better now than in the middle of an answer."""
+    for layer in range(model.hp.num_hash_layers):
+        table = model.tensors[f"blk.{layer}.ffn_gate_tid2eid.weight"]
+        bad = np.flatnonzero(table.data.view(np.uint32) >= model.hp.num_experts)  # negative ids are large here
+        if bad.size:
+            found = int(table.integers().reshape(-1)[bad[0]])
+            raise FileFormatError(
+                f"{file_name}: {table.name} names expert {found}, expected 0 to {model.hp.num_experts - 1}; "
+                "the file is corrupt: download or convert it again"
+            )
+
+
+def _hyperparameters(gguf: GgufFile, file_name: str) -> Hyperparameters:
+    try:
+        return from_metadata(gguf.metadata, gguf.tensors)
+    except NotDeepSeekV4Error as error:
+        raise NotDeepSeekV4Error(f"{file_name}: {error}") from error
