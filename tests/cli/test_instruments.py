@@ -109,6 +109,23 @@ def test_a_place_that_cannot_be_written_is_told(in_process: InProcess, ids_file:
     assert (code, "cannot write" in err) == (1, True)
 
 
+def test_a_folder_is_no_place_for_an_array(in_process: InProcess, ids_file: Path, tmp_path: Path) -> None:
+    code, _, err = in_process(["logits", "--ids-file", str(ids_file), "--out", str(tmp_path)])
+    assert (code, err.splitlines()[-1]) == (
+        1,
+        f"whitedwarf: cannot write {tmp_path}: it is a folder; give the name of a file",
+    )
+
+
+@pytest.mark.parametrize("csv", ["", "no/such/folder.csv"])
+def test_bench_looks_for_the_place_of_its_csv_before_it_measures(
+    in_process: InProcess, tmp_path: Path, csv: str
+) -> None:
+    code, out, err = in_process(["bench", "--csv", str(tmp_path / csv)])
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "--csv" in err
+
+
 def test_an_unfinished_array_never_appears(tmp_path: Path) -> None:
     def interrupted() -> None:
         with NpyRows(tmp_path / "x.npy", 2, 3) as rows:

@@ -39,8 +39,8 @@ def run_peer(run: PeerRun) -> list[PeerResult]:
     try:
         done = subprocess.run(run.command(), capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        words = getattr(error, "stderr", None) or str(error)
-        raise WhitedwarfError(f"{run.binary} failed: {words.strip().splitlines()[-1]}") from error
+        words = (getattr(error, "stderr", None) or "").strip() or str(error)
+        raise WhitedwarfError(f"{run.binary} failed: {words.splitlines()[-1]}") from error
     return [_result(test) for test in json.loads(done.stdout)]
 
 

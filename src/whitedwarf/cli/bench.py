@@ -57,6 +57,8 @@ def command(
         A llama-bench of llama.cpp: runs the same file after us.
     """
     frontiers = tuple(_frontiers(ctx_start, ctx_max, step_incr, step_mul))
+    if csv_file is not None:
+        _check_folder(csv_file)
     loaded = open_model(model)
     _check_context(loaded, frontiers[-1] + gen_tokens)
     report = _measure(loaded, Plan(frontiers, gen_tokens, loaded.chunk_tokens), llama_bench)
@@ -97,6 +99,12 @@ def _frontiers(start: int, end: int, increment: int, factor: float) -> Sequence[
 def _check_context(loaded: LoadedModel, needed: int) -> None:
     if needed > loaded.context_length:
         raise UsageError(f"--ctx-max and --gen-tokens need {needed} tokens, the context has {loaded.context_length}")
+
+
+def _check_folder(path: Path) -> None:
+    """Before an hour of measuring, not after it."""
+    if path.is_dir() or not path.parent.is_dir():
+        raise UsageError(f"--csv {path}: expected the name of a file in a folder that exists")
 
 
 def _write_csv(path: Path, samples: Sequence[Sample]) -> None:

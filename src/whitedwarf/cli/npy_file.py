@@ -21,6 +21,8 @@ class NpyRows:
         self._shape = (num_rows, num_columns)
 
     def __enter__(self) -> Self:
+        if self._path.is_dir():
+            raise WhitedwarfError(f"cannot write {self._path}: it is a folder; give the name of a file")
         try:
             self._file = self._partial.open("wb")
         except OSError as error:
@@ -34,7 +36,7 @@ class NpyRows:
         assert rows.shape[1] == self._shape[1]
         self._rows_left -= len(rows)
         try:
-            self._file.write(rows.astype("<f4", copy=False).tobytes())
+            self._file.write(np.ascontiguousarray(rows, "<f4").data)
         except OSError as error:
             raise WhitedwarfError(f"cannot write {self._path}: {error.strerror}") from error
 
@@ -46,7 +48,11 @@ class NpyRows:
             self._partial.unlink(missing_ok=True)
             return
         assert self._rows_left == 0
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._file.close()
-        self._partial.replace(self._path)
+        try:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
+            self._partial.replace(self._path)
+        except OSError as failure:
+            self._partial.unlink(missing_ok=True)
+            raise WhitedwarfError(f"cannot write {self._path}: {failure.strerror}") from failure
