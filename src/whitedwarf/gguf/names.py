@@ -88,7 +88,6 @@ _OLD_BLOCK = {
     "attn_kv_latent_norm": "attn_kv_a_norm",
     "attn_kv_norm": "attn_kv_a_norm",
     "attn_q_norm": "attn_q_a_norm",
-    "exp_probs_b": "exp_probs_b",
 } | {
     f"{old}{part}": f"{new}{part}"
     for old, new in (

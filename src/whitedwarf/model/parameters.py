@@ -18,9 +18,6 @@ class Parameters:
     def below(self, prefix: str) -> "Parameters":
         return Parameters(self.tensors, self.ops, self.prefix + prefix)
 
-    def has(self, name: str) -> bool:
-        return self.prefix + name in self.tensors
-
     def matrix(self, name: str) -> Weight:
         return self.ops.weight(self._tensor(name + ".weight"))
 
