@@ -20,6 +20,7 @@ from fakes.gguf_files import (
     tensor_bytes,
     write_model,
 )
+from fakes.resident import needs_smaps, resident_kib
 from whitedwarf.errors import FileFormatError, UsageError
 from whitedwarf.gguf.header import TensorInfo
 from whitedwarf.gguf.layout import PlannedTensor
@@ -158,7 +159,7 @@ def test_a_file_with_the_vocabulary_of_v4_opens_quickly(
     assert min(times_s) < 2  # 0.1 s on an idle machine; the public reader needs 5 s
 
 
-@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="needs Linux's /proc")
+@needs_smaps
 def test_opening_touches_no_tensor_data(tmp_path: Path) -> None:
     path = tmp_path / "m.gguf"
     head = raw_file([architecture()], [RawTensor(dimensions=(1 << 28,))])
@@ -169,10 +170,3 @@ def test_opening_touches_no_tensor_data(tmp_path: Path) -> None:
         assert resident_kib(path) < 1024
         assert int(model.data("w")[: 64 << 20 : mmap.PAGESIZE].sum()) == 0
         assert resident_kib(path) >= 64 << 10
-
-
-def resident_kib(path: Path) -> int:
-    """How much of a mapped file is in this process's memory."""
-    lines = Path("/proc/self/smaps").read_text().splitlines()
-    (start,) = (number for number, line in enumerate(lines) if line.endswith(str(path)))
-    return next(int(line.split()[1]) for line in lines[start:] if line.startswith("Rss:"))

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fakes.resident import needs_smaps, resident_kib
 from fakes.rewritten import random_tensors, rewritten
 from whitedwarf.errors import FileFormatError
 from whitedwarf.gguf.census import mtp_tensors
@@ -76,6 +77,21 @@ def test_other_types_and_splits_load_and_run(tmp_path: Path, quant: str, split: 
     assert len(got) == split
     assert np.isfinite(got[0]).all()
     assert all((other == got[0]).all() for other in got)
+
+
+@needs_smaps
+def test_only_the_weights_that_a_token_needs_come_into_memory(tmp_path: Path) -> None:
+    path = tmp_path / "m.gguf"
+    synthesise(path, "tiny", layers=4, experts=128, quant="q8")
+    size_kib = path.stat().st_size >> 10
+    with open_gguf(path) as gguf:
+        model = load_model(gguf, CpuOps(threads=1)).transformer
+        loaded_kib = resident_kib(path)
+        model.forward([Span(model.new_state(), IDS[:1])])
+        used_kib = resident_kib(path)
+    assert size_kib > 100_000
+    assert loaded_kib < size_kib // 20
+    assert loaded_kib < used_kib < size_kib // 5  # 2 of 128 experts, and everything dense
 
 
 def test_an_mtp_block_inside_or_beside_the_main_file_is_the_same_block(tiny: Path, tmp_path: Path) -> None:
