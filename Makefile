@@ -23,6 +23,7 @@ $(VENV)/installed: $(VENV)/created $(NATIVE)
 	@touch $@
 
 $(VENV)/installed-test: $(VENV)/installed
+	@$(PYTHON) scripts/install_test_tools.py
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install -qq --disable-pip-version-check --no-build-isolation --editable ".[test]"
 	@touch $@
 
