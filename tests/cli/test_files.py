@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fakes.checkpoints import random_checkpoint
 from fakes.rewritten import rewritten
 from whitedwarf.gguf.metadata import TypedMetadata
 from whitedwarf.gguf.reader import open_gguf
@@ -110,6 +111,18 @@ def test_convert_refuses_a_folder_that_is_no_checkpoint(in_process: InProcess, t
     assert code in (1, 2)
     assert "config.json" in err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("flags", "num_mtp"), [((), 32), (("--no-mtp",), 0)])
+def test_convert_may_leave_the_mtp_block_out(
+    in_process: InProcess, tmp_path: Path, flags: tuple[str, ...], num_mtp: int
+) -> None:
+    folder = random_checkpoint(with_mtp=True).write(tmp_path / "release")
+    code, _, err = in_process(["gguf", "convert", str(folder), str(tmp_path / "out.gguf"), *flags])
+    assert code == 0
+    assert ("tensors of the MTP block left out, as asked" in err) is bool(flags)
+    with open_gguf(tmp_path / "out.gguf") as gguf:
+        assert sum(name.startswith("mtp.") for name in gguf.tensors) == num_mtp
 
 
 def test_convert_makes_a_model_that_verifies(in_process: InProcess, tmp_path: Path) -> None:

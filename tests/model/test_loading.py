@@ -10,15 +10,18 @@ from fakes.resident import needs_smaps, resident_kib
 from fakes.rewritten import random_tensors, rewritten
 from whitedwarf.errors import FileFormatError
 from whitedwarf.gguf.census import mtp_tensors
+from whitedwarf.gguf.codecs import encode
 from whitedwarf.gguf.metadata import TypedMetadata
 from whitedwarf.gguf.reader import open_gguf
 from whitedwarf.gguf.synth import Dialect, synthesise
 from whitedwarf.gguf.synth_shapes import model_shape
+from whitedwarf.gguf.types import GgmlType
 from whitedwarf.model.base import Logits, Span
 from whitedwarf.model.loading import LoadedModel, load_model, load_mtp
 from whitedwarf.ops.cpu import CpuOps
 
 IDS = np.random.default_rng(0).integers(0, 500, 150).astype(np.int32)  # past the first choice of the indexer
+COPIED_IN = ("token_embd.weight", "output.weight", "output_norm.weight")
 MISSING_IN_OLD_FILES = {
     "attention.output_lora_rank",
     "attention.output_group_count",
@@ -105,6 +108,41 @@ def test_an_mtp_block_inside_or_beside_the_main_file_is_the_same_block(tiny: Pat
     first, second = (mtp.forward([Span(mtp.new_state(), IDS)], streams).logits for mtp in (inside.mtp, beside))
     assert np.isfinite(first).all()
     assert (first == second).all()
+
+
+def test_llama_cpps_mtp_file_holds_the_same_block(tiny: Path, tmp_path: Path) -> None:
+    block = random_tensors(mtp_tensors(model_shape("tiny")))
+    values = {name: np.frombuffer(data, np.float32).reshape(shape) for name, (_, shape, data) in block.items()}
+    quantised = {
+        name: (GgmlType.Q8_0, values[name].shape, encode(values[name], GgmlType.Q8_0))
+        for name in ("mtp.0.e_proj.weight", "mtp.0.h_proj.weight")
+    }
+    both = np.concatenate([values[name] for name in quantised], axis=1)
+    theirs = {nextn_name(name): added for name, added in block.items() if name not in quantised} | {
+        "blk.6.nextn.eh_proj.weight": (GgmlType.Q8_0, both.shape, encode(both, GgmlType.Q8_0)),
+        "blk.6.nextn.embed_tokens.weight": block["mtp.0.e_proj.weight"],
+    }
+    main = load(tiny).transformer
+    files = {
+        "classic": rewritten(tiny, tmp_path / "mtp.gguf", rename=lambda _: None, added=block | quantised),
+        "nextn": rewritten(
+            tiny, tmp_path / "nextn.gguf", rename=lambda name: name if name in COPIED_IN else None, added=theirs
+        ),
+    }
+    streams = np.random.default_rng(1).standard_normal((len(IDS), 4, 256), np.float32)
+    classic, nextn = (load_mtp(open_gguf(path), main) for path in files.values())
+    first, second = (mtp.forward([Span(mtp.new_state(), IDS)], streams).logits for mtp in (classic, nextn))
+    assert (first == second).all()
+    with pytest.raises(FileFormatError, match="holds only the MTP draft block"):
+        load(files["nextn"])
+
+
+def nextn_name(name: str) -> str:
+    rest = name.removeprefix("mtp.0.")
+    if rest.startswith("hc_head_"):
+        return rest.replace("hc_head_", "output_hc_")
+    renamed = {"enorm.weight": "nextn.enorm.weight", "hnorm.weight": "nextn.hnorm.weight"}
+    return "blk.6." + (renamed | {"norm.weight": "nextn.shared_head_norm.weight"}).get(rest, rest)
 
 
 def test_a_main_model_is_not_taken_for_an_mtp_file(tiny: Path) -> None:

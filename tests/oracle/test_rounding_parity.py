@@ -12,8 +12,7 @@ from oracle.engines import greedy, logits_of, oracle_model, watched
 from oracle.fixtures import oracle_arrays, oracle_file
 from whitedwarf.gguf.reader import open_gguf
 from whitedwarf.model.base import Span
-from whitedwarf.model.mtp import MtpBlock
-from whitedwarf.weights.store import load_tensors
+from whitedwarf.model.loading import load_mtp
 
 BOUND = 1e-3
 QUIET = 2.5e-4  # noise at which a draw of other float32 arithmetic still stays within the bound
@@ -83,7 +82,7 @@ def test_greedy_decoding_and_picks_of_other_shapes_are_the_transcription_s(name,
 
 def test_the_mtp_block_gives_the_transcription_s_logits():
     ref, model = oracle_arrays("tinyC/ref.npz"), oracle_model("tinyC/tiny-f32.gguf")
-    block = MtpBlock.load(load_tensors(open_gguf(oracle_file("tinyC/tiny-mtp-f32.gguf"))), model)
+    block = load_mtp(open_gguf(oracle_file("tinyC/tiny-mtp-f32.gguf")), model)
     ids = ref["medium_ids"].astype(np.int32)
     streams = watched(model, ids)["streams", len(model.layers)]
     state, parts = block.new_state(), []

@@ -20,6 +20,7 @@ def command(
     outtype: Literal["native", "f16", "f32"] = "native",
     split: Annotated[int, Parameter(validator=POSITIVE)] = 1,
     name: str | None = None,
+    no_mtp: bool = False,
     as_json: Annotated[bool, Parameter(name="--json")] = False,
 ) -> None:
     """Convert a DeepSeek V4 checkpoint to GGUF, tensor by tensor.
@@ -36,10 +37,12 @@ def command(
         Number of files.
     name
         The model's name in the file. Default: the folder's.
+    no_mtp
+        Leave the MTP block out: llama.cpp refuses a main model that holds one.
     as_json
         A JSON object about what was made, on stdout.
     """
-    options = ConvertOptions(outtype=outtype, name=name, num_shards=split)
+    options = ConvertOptions(outtype=outtype, include_mtp=False if no_mtp else None, name=name, num_shards=split)
     report = _convert(folder, out, options)
     for line in report.notes:
         note(line)

@@ -9,7 +9,9 @@ from whitedwarf.model.mtp import MtpBlock
 from whitedwarf.model.transformer import Transformer
 from whitedwarf.ops.base import Ops
 from whitedwarf.weights.checked import check_expert_tables, check_model
+from whitedwarf.weights.nextn import as_mtp, has_nextn
 from whitedwarf.weights.store import load_tensors
+from whitedwarf.weights.tensors import TensorMap
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,9 @@ def load_model(gguf: GgufFile, ops: Ops, kv_cache: KvCache = "packed") -> Loaded
 
 
 def load_mtp(gguf: GgufFile, main: Transformer) -> MtpBlock:
-    """The block of an MTP support file, which holds nothing else (model.md 4.5), checked against its main model."""
-    tensors = load_tensors(gguf)
+    """The block of an MTP support file of either dialect (model.md 4.5, 4.6), checked against its main model."""
+    tensors: TensorMap = load_tensors(gguf)
+    if has_nextn(tensors):
+        tensors = as_mtp(tensors)
     check_mtp_census(main.config.hp, tensors, str(gguf.paths[0]))
     return MtpBlock.load(tensors, main)
