@@ -106,13 +106,13 @@ def test_bad_ids_are_refused_and_leave_no_file(
 def test_a_place_that_cannot_be_written_is_told(in_process: InProcess, ids_file: Path, tmp_path: Path) -> None:
     words = ["logits", "--ids-file", str(ids_file), "--out", str(tmp_path / "no" / "out.npy")]
     code, _, err = in_process(words)
-    assert (code, "cannot write" in err) == (1, True)
+    assert (code, "cannot write" in err) == (2, True)
 
 
 def test_a_folder_is_no_place_for_an_array(in_process: InProcess, ids_file: Path, tmp_path: Path) -> None:
     code, _, err = in_process(["logits", "--ids-file", str(ids_file), "--out", str(tmp_path)])
     assert (code, err.splitlines()[-1]) == (
-        1,
+        2,
         f"whitedwarf: cannot write {tmp_path}: it is a folder; give the name of a file",
     )
 
@@ -123,7 +123,7 @@ def test_bench_looks_for_the_place_of_its_csv_before_it_measures(
 ) -> None:
     code, out, err = in_process(["bench", "--csv", str(tmp_path / csv)])
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "--csv" in err
+    assert "cannot write" in err
 
 
 def test_an_unfinished_array_never_appears(tmp_path: Path) -> None:

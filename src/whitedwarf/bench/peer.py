@@ -41,7 +41,10 @@ def run_peer(run: PeerRun) -> list[PeerResult]:
     except (OSError, subprocess.CalledProcessError) as error:
         words = (getattr(error, "stderr", None) or "").strip() or str(error)
         raise WhitedwarfError(f"{run.binary} failed: {words.splitlines()[-1]}") from error
-    return [_result(test) for test in json.loads(done.stdout)]
+    try:
+        return [_result(test) for test in json.loads(done.stdout)]
+    except (ValueError, TypeError, KeyError) as error:
+        raise WhitedwarfError(f"{run.binary} did not answer like llama-bench -o json ({error})") from error
 
 
 def _result(test: dict[str, object]) -> PeerResult:

@@ -1,6 +1,7 @@
 """`whitedwarf bench`: speed at growing contexts, the distance to the memory's limit, and a peer in the same run."""
 
 import csv
+import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,12 +16,14 @@ from whitedwarf.bench.speed import Plan, Sample, measure
 from whitedwarf.bench.traffic import traffic_per_token
 from whitedwarf.cli.loading import LoadedModel, open_model
 from whitedwarf.cli.machine import read_machine
+from whitedwarf.cli.output_file import check_output
 from whitedwarf.cli.progress import ProgressLine
 from whitedwarf.config import DEFAULT_MODEL, POSITIVE, ModelSettings
-from whitedwarf.errors import UsageError
+from whitedwarf.errors import UsageError, WhitedwarfError
 from whitedwarf.ops.cpu import CpuOps
 from whitedwarf.weights.store import load_tensors
 
+MAX_FRONTIERS = 1000
 CSV_HEADER = ("ctx_tokens", "prefill_tokens", "prefill_tps", "gen_tokens", "gen_tps", "kvcache_bytes")
 
 
@@ -58,8 +61,10 @@ def command(
     """
     frontiers = tuple(_frontiers(ctx_start, ctx_max, step_incr, step_mul))
     if csv_file is not None:
-        _check_folder(csv_file)
+        check_output(csv_file)
     loaded = open_model(model)
+    if csv_file is not None:
+        check_output(csv_file, loaded.gguf.paths)
     _check_context(loaded, frontiers[-1] + gen_tokens)
     report = _measure(loaded, Plan(frontiers, gen_tokens, loaded.chunk_tokens), llama_bench)
     if csv_file is not None:
@@ -87,10 +92,15 @@ def _measure(loaded: LoadedModel, plan: Plan, llama_bench: Path | None) -> Repor
 
 def _frontiers(start: int, end: int, increment: int, factor: float) -> Sequence[int]:
     """Context lengths to stop at; the last one is exactly `end`."""
-    if start > end or factor < 1:
-        raise UsageError(f"expected --ctx-start {start} <= --ctx-max {end} and --step-mul {factor} >= 1")
-    lengths, current = [], start
+    if start > end or not 1 <= factor < math.inf:
+        raise UsageError(f"expected --ctx-start {start} <= --ctx-max {end} and a finite --step-mul {factor} >= 1")
+    lengths: list[int] = []
+    current = start
     while current < end:
+        if len(lengths) == MAX_FRONTIERS:
+            raise UsageError(
+                f"expected at most {MAX_FRONTIERS} context lengths from {start} to {end}: take wider steps"
+            )
         lengths.append(current)
         current = int(-(-current * factor // 1)) if factor > 1 else current + increment
     return [*lengths, end]
@@ -101,17 +111,14 @@ def _check_context(loaded: LoadedModel, needed: int) -> None:
         raise UsageError(f"--ctx-max and --gen-tokens need {needed} tokens, the context has {loaded.context_length}")
 
 
-def _check_folder(path: Path) -> None:
-    """Before an hour of measuring, not after it."""
-    if path.is_dir() or not path.parent.is_dir():
-        raise UsageError(f"--csv {path}: expected the name of a file in a folder that exists")
-
-
 def _write_csv(path: Path, samples: Sequence[Sample]) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        rows = csv.writer(file)
-        rows.writerow(CSV_HEADER)
-        rows.writerows(_csv_row(sample) for sample in samples)
+    try:
+        with path.open("w", newline="", encoding="utf-8") as file:
+            rows = csv.writer(file)
+            rows.writerow(CSV_HEADER)
+            rows.writerows(_csv_row(sample) for sample in samples)
+    except OSError as error:
+        raise WhitedwarfError(f"cannot write {path}: {error.strerror}") from error
     print(f"whitedwarf: wrote {path}", file=sys.stderr)
 
 

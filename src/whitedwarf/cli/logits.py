@@ -10,6 +10,7 @@ from cyclopts import Parameter
 
 from whitedwarf.cli.loading import open_model
 from whitedwarf.cli.npy_file import NpyRows
+from whitedwarf.cli.output_file import check_output
 from whitedwarf.cli.progress import ProgressLine
 from whitedwarf.cli.scoring import check_fits, logit_chunks, read_ids
 from whitedwarf.config import DEFAULT_MODEL, POSITIVE, ModelSettings
@@ -37,7 +38,9 @@ def command(
         Only the row after the last id.
     """
     ids = read_ids(ids_file)
+    check_output(out, [ids_file])
     loaded = open_model(model)
+    check_output(out, loaded.gguf.paths)
     check_fits(len(ids), loaded.context_length)
     progress = ProgressLine()
     num_rows = 1 if last else len(ids)

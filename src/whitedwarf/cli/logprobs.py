@@ -12,6 +12,7 @@ from cyclopts.validators import Number
 
 from whitedwarf.cli.loading import LoadedModel, open_model
 from whitedwarf.cli.oneshot import prompt_ids
+from whitedwarf.cli.output_file import check_output
 from whitedwarf.cli.prompt_text import required_prompt
 from whitedwarf.cli.thinking_flags import asked_thinking
 from whitedwarf.config import DEFAULT_CHAT, DEFAULT_MODEL, POSITIVE, ChatSettings, ModelSettings
@@ -42,9 +43,13 @@ def command(
     out
         File for the JSON. Default: stdout.
     """
+    if out is not None:
+        check_output(out)
     text = required_prompt(chat)
     thinking = asked_thinking(chat)
     loaded = open_model(model)
+    if out is not None:
+        check_output(out, loaded.gguf.paths)
     tokenizer = loaded.tokenizer()
     prompt = prompt_ids(tokenizer, text, chat.system, thinking.within(loaded.context_length))
     header = {

@@ -7,6 +7,7 @@ from typing import Self
 
 import numpy as np
 
+from whitedwarf.cli.output_file import check_output
 from whitedwarf.errors import WhitedwarfError
 from whitedwarf.model.base import Logits
 
@@ -16,13 +17,12 @@ class NpyRows:
 
     def __init__(self, path: Path, num_rows: int, num_columns: int) -> None:
         self._path = path
-        self._partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+        self._partial = path.parent / f".{path.name}.{os.getpid()}.partial"
         self._rows_left = num_rows
         self._shape = (num_rows, num_columns)
 
     def __enter__(self) -> Self:
-        if self._path.is_dir():
-            raise WhitedwarfError(f"cannot write {self._path}: it is a folder; give the name of a file")
+        check_output(self._path)
         try:
             self._file = self._partial.open("wb")
         except OSError as error:
