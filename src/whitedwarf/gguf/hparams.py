@@ -25,6 +25,7 @@ from whitedwarf.gguf.values import (
     truth,
     uniform,
     whole_number,
+    word,
 )
 
 ARCHITECTURE = "deepseek4"
@@ -171,9 +172,7 @@ _SWIGLU_BOUNDS = (1e-3, 1e6)
 
 def from_metadata(metadata: Mapping[str, object], tensors: Mapping[str, HasShape]) -> Hyperparameters:
     """Read a GGUF file's description of its model; keys that early files lack come from the shapes of `tensors`."""
-    architecture = metadata.get("general.architecture", MISSING)
-    if architecture != ARCHITECTURE:
-        raise refuse("general.architecture", architecture, repr(ARCHITECTURE))
+    word(metadata, "general.architecture", (ARCHITECTURE,))
     shapes = {canonical_name(name): tuple(tensor.shape) for name, tensor in tensors.items()}
     values: dict[str, object] = {**recover_missing(metadata, shapes), **metadata}
     numbers: dict[str, object] = {n.attribute: n.read(values, PREFIX + n.gguf_key) for n in NUMBERS}
@@ -227,6 +226,8 @@ def _layer_counts(values: Mapping[str, object], shapes: Mapping[str, tuple[int, 
 
 def _yarn_from_metadata(values: Mapping[str, object]) -> Mapping[str, object]:
     kind = values.get(PREFIX + "rope.scaling.type", MISSING)
+    if kind is not MISSING and not isinstance(kind, str):  # an array cannot even be compared
+        raise refuse(PREFIX + "rope.scaling.type", kind, "'yarn' or 'none'")
     key = PREFIX + YARN_FACTOR.gguf_key
     factor = _yarn_factor(values, key, kind)
     if kind == "none" or factor == 1:

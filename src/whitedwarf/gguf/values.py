@@ -4,7 +4,6 @@ Promises that what it returns is of the asked Python type, finite and within the
 `NotDeepSeekV4Error` naming the key, what was found and what was expected. It does not know what the numbers mean.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -26,6 +25,14 @@ def whole_number(values: Mapping[str, object], key: str, low: int, high: int) ->
     if isinstance(found, (int, np.integer)) and not isinstance(found, bool) and low <= int(found) <= high:
         return int(found)
     raise refuse(key, found, f"a whole number from {low} to {high}")
+
+
+def word(values: Mapping[str, object], key: str, choices: Sequence[str]) -> str:
+    """One of `choices`; an array is not a word, and must not be compared like one."""
+    found = values.get(key, MISSING)
+    if isinstance(found, str) and found in choices:
+        return found
+    raise refuse(key, found, " or ".join(map(repr, choices)))
 
 
 def real_number(values: Mapping[str, object], key: str, low: float, high: float) -> float:
@@ -78,7 +85,7 @@ def uniform(values: Mapping[str, object], key: str) -> object:
 
 def _real(key: str, found: object, low: float, high: float) -> float:
     is_number = isinstance(found, (int, float, np.integer, np.floating)) and not isinstance(found, bool)
-    if is_number and math.isfinite(found) and low <= found <= high:  # type: ignore[arg-type, operator]
+    if is_number and low <= found <= high:  # type: ignore[operator]  # false for NaN, and safe for any integer
         return float(found)  # type: ignore[arg-type]
     raise refuse(key, found, f"a finite number from {low:g} to {high:g}")
 
@@ -92,4 +99,6 @@ def _choice(key: str, found: object, choices: Sequence[int]) -> int:
 def _array(found: object) -> list[object] | None:
     if isinstance(found, np.ndarray):
         return found.tolist() if found.ndim == 1 else None
-    return list(found) if isinstance(found, (list, tuple)) else None
+    if not isinstance(found, (list, tuple)):
+        return None
+    return [entry.tolist() if isinstance(entry, np.ndarray) else entry for entry in found]

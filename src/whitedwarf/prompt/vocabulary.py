@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import methodcaller
 
+import numpy as np
+
 from whitedwarf.errors import FileFormatError
 from whitedwarf.prompt.special import SpecialToken
 
@@ -95,10 +97,10 @@ class Vocabulary:
 def _check_names(metadata: Mapping[str, object]) -> None:
     # Absent names pass: the architecture is checked elsewhere, and DeepSeek V4 has only one tokenizer.
     model = metadata.get(MODEL_KEY, "gpt2")
-    if model != "gpt2":
+    if not isinstance(model, str) or model != "gpt2":
         raise FileFormatError(f"{MODEL_KEY} is {model!r}; expected 'gpt2' (byte-level BPE)")
     pre = metadata.get(PRE_KEY, PRE_TOKENIZERS[0])
-    if pre not in PRE_TOKENIZERS:
+    if not isinstance(pre, str) or pre not in PRE_TOKENIZERS:
         raise FileFormatError(f"{PRE_KEY} is {pre!r}; expected {' or '.join(map(repr, PRE_TOKENIZERS))}")
 
 
@@ -124,7 +126,9 @@ def _listed_as_text(metadata: Mapping[str, object], tokens: list[str]) -> list[b
     types = metadata.get(TYPES_KEY)
     if types is None:
         return [True] * len(tokens)
-    if not isinstance(types, Iterable):
+    if isinstance(types, np.ndarray):
+        types = types.tolist()
+    if not isinstance(types, Iterable) or not all(isinstance(item, int) for item in types):
         raise FileFormatError(f"{TYPES_KEY} is a {type(types).__name__}; expected an array of integers")
     listed = [token_type in TEXT_TYPES for token_type in types]
     if len(listed) != len(tokens):

@@ -28,7 +28,8 @@ class CheckedModel:
 def check_model(gguf: GgufFile) -> CheckedModel:
     """Compare the whole file with the architecture; FileFormatError or NotDeepSeekV4Error names key or tensor."""
     name, tensors = str(gguf.paths[0]), load_tensors(gguf)
-    if gguf.metadata.get("general.architecture", ARCHITECTURE) == ARCHITECTURE:
+    architecture = gguf.metadata.get("general.architecture", ARCHITECTURE)
+    if isinstance(architecture, str) and architecture == ARCHITECTURE:  # an array is no architecture
         refuse_support_file(tensors, name)
     hp = _hyperparameters(gguf, name)
     check_census(hp, tensors, name)

@@ -1,11 +1,13 @@
 """Where models lie, and a file's tensors under their canonical names.
 
-Promises that the chosen path is a file that exists and that the rule which chose it can be told to the user; and that
-every tensor of an open file has exactly one canonical name. Does not open files and does not check what they hold
-(`gguf.census`).
+Promises that something lies at the chosen path that is no folder, and that the rule which chose it can be told to the
+user; and that every tensor of an open file has exactly one canonical name. Does not open files and does not check what
+they hold (`gguf.census`).
 """
 
+import contextlib
 import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -64,14 +66,25 @@ def bundled_model() -> Path:
 
 
 def _existing(path: Path, rule: ModelRule) -> ModelChoice:
-    path = path.expanduser()
-    if path.is_file():
+    with contextlib.suppress(RuntimeError):  # ~name without such a user: then it is no file either
+        path = path.expanduser()
+    found = _what_is_missing(path)
+    if found is None:
         return ModelChoice(path, rule)
-    found = "that is a folder" if path.is_dir() else "there is no such file"
     raise UsageError(
         f"model {path} ({rule}): expected a GGUF file, but {found}. "
         f"Give one with -m FILE or {MODEL_VARIABLE}, or put {DEFAULT_NAME} into the current folder"
     )
+
+
+def _what_is_missing(path: Path) -> str | None:
+    """None where something lies at `path`; whoever opens it tells best why a pipe or a loop of links is no model."""
+    try:
+        return "that is a folder" if stat.S_ISDIR(path.stat().st_mode) else None
+    except (FileNotFoundError, NotADirectoryError):
+        return "there is no such file"
+    except OSError:
+        return None
 
 
 def load_tensors(gguf: GgufFile) -> dict[str, Tensor]:
