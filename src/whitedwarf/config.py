@@ -35,7 +35,7 @@ class ModelSettings(FileSettings):
 
     context: Annotated[int | None, Parameter(name=("--ctx", "-c"), validator=POSITIVE)] = None
     """Context length in tokens. Default: 32768, or less if the model has less."""
-    threads: Annotated[int | None, Parameter(name=("--threads", "-t"), validator=POSITIVE)] = None
+    threads: Annotated[int | None, Parameter(name=("--threads", "-t"), validator=Number(gte=1, lte=1024))] = None
     """CPU threads. Default: one for each core that this process may use."""
     backend: Literal["auto", "cpu", "reference"] = "auto"
     """Where the arithmetic runs; `whitedwarf doctor` says what is available."""

@@ -5,7 +5,7 @@
     ├── FileFormatError             a file is corrupt, truncated or not what it says it is
     │   └── NotDeepSeekV4Error      a healthy file of some other model or of an unsupported variant
     ├── ContextOverflowError        the prompt does not fit in the context
-    ├── OutOfMemoryError            refused before loading: needed, available, what to do
+    ├── OutOfMemoryError            too little memory: needed, available, what to do
     ├── BackendError                the asked backend is not here or failed
     ├── EngineClosedError           the engine is shutting down or died
     ├── EngineBusyError             too many requests wait already
@@ -37,7 +37,7 @@ class ContextOverflowError(WhitedwarfError):
 
 
 class OutOfMemoryError(WhitedwarfError):
-    """Too little memory; raised before anything is loaded."""
+    """Too little memory, seen before anything is loaded or met on the way."""
 
 
 class BackendError(WhitedwarfError):

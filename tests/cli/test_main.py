@@ -77,7 +77,7 @@ def test_version(in_process: InProcess) -> None:
         (["run", "--top-p", "1.5"], "Must be <= 1"),
         (["run", "--min-p", "-0.1"], "Must be >= 0"),
         (["run", "--seed", "0"], "Must be >= 1"),
-        (["run", "--kv-cache", "f8"], 'Choose from: "packed", "f16", "f32"'),
+        (["run", "--kv-cache", "f8"], 'Choose from: "packed", "packed-f16", "f16", "f32"'),
         (["run", "-p", "a", "-p", "b"], "Parameter -p specified multiple times"),
         (["run", "-p", "a", "--prompt-file", "b"], "--prompt and --prompt-file exclude each other"),
         (["run", "--think", "--nothink", "-p", "a"], "--think and --nothink exclude each other"),

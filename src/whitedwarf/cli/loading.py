@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from whitedwarf.cli.machine import available_threads
 from whitedwarf.cli.memory import memory_need
+from whitedwarf.cli.one_line import one_line
 from whitedwarf.config import DEFAULT_CONTEXT, FileSettings, ModelSettings
 from whitedwarf.engine.engine import DEFAULT_CHUNK_TOKENS, Engine
 from whitedwarf.engine.memory import judge, probe_memory, size_text
@@ -95,7 +96,7 @@ def open_model(settings: ModelSettings) -> LoadedModel:
 
 def note(text: str) -> None:
     """One line for the user that is not output."""
-    print(f"whitedwarf: {text}", file=sys.stderr)
+    print(f"whitedwarf: {one_line(text)}", file=sys.stderr)
 
 
 def _limited(transformer: Transformer, native_context: int, settings: ModelSettings) -> Transformer:

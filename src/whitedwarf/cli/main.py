@@ -4,20 +4,27 @@ Promises: 0 done, 1 the work failed, 2 the arguments are wrong, 130 interrupted;
 have caused. Imports nothing heavy before a command is known.
 """
 
+import contextlib
 import io
 import os
 import sys
+from pathlib import Path
 
 from whitedwarf.cli.commands import COMMANDS, find_command, help_text
+from whitedwarf.cli.one_line import one_line
 from whitedwarf.errors import UsageError, WhitedwarfError
 
 HELP_FLAGS = ("--help", "-h")
 FAILED, WRONG_ARGUMENTS, INTERRUPTED = 1, 2, 130
+_NO_MEMORY = (
+    "out of memory: use a smaller --ctx or --prefill-chunk, stop other programs, or raise the limit (ulimit -v)"
+)
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command line; returns the exit code."""
     words = sys.argv[1:] if arguments is None else arguments
+    _replace_closed_streams()
     _tolerate_foreign_encodings()
     try:
         code = _dispatch(words)
@@ -31,6 +38,11 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:
         _silence_stdout()
         return FAILED
+    except MemoryError:
+        return _complain(WhitedwarfError(_NO_MEMORY), FAILED)
+    except OSError as error:  # a full disk behind a redirected stdout, a file that went away
+        _silence_stdout()
+        return _complain(WhitedwarfError(str(error)), FAILED)
     return code
 
 
@@ -70,8 +82,16 @@ def _print_version() -> int:
 
 
 def _complain(error: WhitedwarfError, code: int) -> int:
-    print(f"whitedwarf: {error}", file=sys.stderr)
+    with contextlib.suppress(OSError):  # nobody listens: the exit code still tells
+        print(f"whitedwarf: {one_line(str(error))}", file=sys.stderr)
     return code
+
+
+def _replace_closed_streams() -> None:
+    # Started with `<&-`, `>&-` or `2>&-`, Python has None in their places, and print() would take stdout for stderr.
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
 
 
 def _tolerate_foreign_encodings() -> None:
@@ -82,4 +102,5 @@ def _tolerate_foreign_encodings() -> None:
 
 def _silence_stdout() -> None:
     # The reader is gone; without this, the interpreter's last flush would complain once more.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    with contextlib.suppress(io.UnsupportedOperation):  # captured in a test: no file behind it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -30,6 +30,8 @@ def read_text(path: str) -> str:
         data = Path(path).expanduser().read_bytes()
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
+    except (RuntimeError, ValueError) as error:  # ~name without such a user; a NUL in the name
+        raise UsageError(f"cannot read {path!r}: {error}") from error
     return _decoded(data, path)
 
 

@@ -26,6 +26,7 @@ HELP = """\
 Ctrl+C stops an answer; Alt+Enter starts a new line."""
 
 _MODES = {"/think": Thinking.HIGH, "/think-max": Thinking.MAX, "/nothink": Thinking.NONE}
+MAX_DIGITS = 18  # more is no context, and Python refuses to read numbers of thousands of digits
 _LEAVE = ("/quit", "/exit")
 
 
@@ -101,7 +102,7 @@ class Repl:
         print(speeds_text(answer.finished), file=sys.stderr)
 
     def _set_context(self, argument: str) -> None:
-        if not argument.isdecimal() or int(argument) == 0:
+        if not argument.isdecimal() or len(argument) > MAX_DIGITS or int(argument) == 0:
             raise UsageError(f"/ctx {argument}: expected a number of tokens, such as /ctx 32768")
         loaded = self._loaded.with_context(int(argument))
         self._engine.close()

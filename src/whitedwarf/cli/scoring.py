@@ -16,7 +16,7 @@ def read_ids(path: Path) -> list[int]:
         value = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise FileFormatError(f"{path}: expected a JSON list of token ids, but it is not JSON ({error})") from error
     if not isinstance(value, list) or not value or not all(type(item) is int for item in value):
         raise FileFormatError(f"{path}: expected a JSON list of at least one token id, such as [0, 128803, 19923]")

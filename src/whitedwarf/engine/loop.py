@@ -14,7 +14,7 @@ from enum import StrEnum
 from whitedwarf.engine.job import Job
 from whitedwarf.engine.request import FinishReason
 from whitedwarf.engine.scheduler import Limits, admissions, next_batch
-from whitedwarf.errors import BackendError, EngineBusyError, EngineClosedError, WhitedwarfError
+from whitedwarf.errors import BackendError, EngineBusyError, EngineClosedError, OutOfMemoryError, WhitedwarfError
 from whitedwarf.model.base import Logits, Model, Span
 
 log = logging.getLogger(__name__)
@@ -146,7 +146,14 @@ def _run(model: Model, spans: Sequence[Span]) -> list[Logits]:
 
 def _fail(jobs: Sequence[Job], cause: Exception, what: str) -> None:
     """End `jobs` with a clear error. The log has the traceback, the errors do not: it would keep states alive."""
-    log.error("requests_failed", exc_info=cause, extra={"requests": [job.key for job in jobs]})
+    # What was foreseen is told in full by its message: a traceback is for what was not.
+    is_foreseen = isinstance(cause, (WhitedwarfError, MemoryError))
+    log.log(
+        logging.INFO if is_foreseen else logging.ERROR,
+        "requests_failed",
+        exc_info=None if is_foreseen else cause,
+        extra={"requests": [job.key for job in jobs]},
+    )
     for link in _chain(cause):
         link.__traceback__ = None
     for job in jobs:
@@ -166,6 +173,8 @@ def _chain(error: BaseException) -> list[BaseException]:
 def _explain(cause: Exception, what: str) -> WhitedwarfError:
     if isinstance(cause, WhitedwarfError):
         return _copy(cause)
+    if isinstance(cause, MemoryError):
+        return OutOfMemoryError(f"out of memory: the model {what}; use a smaller prefill chunk or context ({cause})")
     error = BackendError(f"the model {what}: {_describe(cause)}. This request has ended, the engine goes on")
     error.__cause__ = cause
     return error
