@@ -1,5 +1,6 @@
 """The chat's turns with a fake model, in this process: what is kept, what is taken back."""
 
+import io
 import signal
 import threading
 from collections.abc import Sequence
@@ -7,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from fakes.models import FakeModel
+from fakes.models import FakeModel, greedy_continuation
 from whitedwarf.cli.answer import generate_options, show_answer
 from whitedwarf.cli.repl import Repl
 from whitedwarf.config import SamplingSettings
@@ -105,6 +106,38 @@ def test_an_interrupted_answer_is_kept_as_far_as_it_came(nano_tokenizer: Tokeniz
     assert kept[-1] == nano_tokenizer.special_id(SpecialToken.EOS)
     num_answer = len(kept) - (1 + len(nano_tokenizer.encode("hi")) + 2) - 1
     assert 1 <= num_answer < 5
+
+
+class SlowScreen(io.StringIO):
+    """Takes its first text only when the model has run `num_passes`, and is then interrupted."""
+
+    def __init__(self, model: FakeModel, num_passes: int) -> None:
+        super().__init__()
+        self._model, self._num_passes = model, num_passes
+
+    def write(self, text: str) -> int:
+        if self._num_passes:
+            while len(self._model.batches) < self._num_passes:
+                threading.Event().wait(0.01)
+            self._num_passes = 0
+            raise KeyboardInterrupt
+        return super().write(text)
+
+
+def test_an_interrupted_answer_holds_also_what_was_not_shown_yet(
+    nano_tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, prompt = fake(nano_tokenizer), nano_tokenizer.encode("hi")
+    expected = greedy_continuation(prompt, 5, nano_tokenizer.vocab_size)
+    screen = SlowScreen(model, num_passes=4)
+    monkeypatch.setattr("sys.stdout", screen)
+    options = generate_options(GREEDY, nano_tokenizer)
+    with Engine(model) as engine:
+        answer = show_answer(engine, nano_tokenizer, prompt, options)
+    assert len(answer.ids) >= 3  # one may still be on its way when the fourth pass is counted
+    assert list(answer.ids) == expected[: len(answer.ids)]
+    assert len(answer.ids) == answer.finished.generated_tokens
+    assert nano_tokenizer.decode(answer.ids[1:]) in screen.getvalue()  # the first met the interruption itself
 
 
 def test_a_failure_takes_the_turn_back_and_the_chat_goes_on(

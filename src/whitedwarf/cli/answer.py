@@ -49,30 +49,29 @@ def show_answer(
     """Run a request and print it; Ctrl+C ends it early and is told in the result, not raised."""
     splitter = AnswerSplitter(tokenizer, is_thinking=_ends_thinking(prompt, tokenizer))
     screen, progress = Screen(sys.stdout), ProgressLine()
-    ids: list[int] = []
-    with engine.submit(prompt, options, session=session) as generation:
-        try:
-            _follow(generation, splitter, screen, progress, ids)
-        except KeyboardInterrupt:
-            generation.cancel()  # takes effect after the forward pass in hand
-        finally:
-            progress.clear()
-            for piece in splitter.finish():
-                screen.show(piece)
-            screen.finish()
-    return Answer(tuple(ids), generation.result().finished)
+    try:
+        with engine.submit(prompt, options, session=session) as generation:
+            try:
+                _follow(generation, splitter, screen, progress)
+            except KeyboardInterrupt:
+                generation.cancel()  # takes effect after the forward pass in hand; leaving the block waits for it
+        _follow(generation, splitter, screen, progress)  # what had come by then and was not yet shown
+    finally:
+        progress.clear()
+        for piece in splitter.finish():
+            screen.show(piece)
+        screen.finish()
+    result = generation.result()
+    return Answer(tuple(result.ids), result.finished)
 
 
-def _follow(
-    generation: Generation, splitter: AnswerSplitter, screen: Screen, progress: ProgressLine, ids: list[int]
-) -> None:
+def _follow(generation: Generation, splitter: AnswerSplitter, screen: Screen, progress: ProgressLine) -> None:
     for event in generation:
         match event:
             case Prefilled() if event.processed:
                 progress.show(prefill_text(event))
             case Token():
                 progress.clear()
-                ids.append(event.id)
                 for piece in splitter.feed(event.id):
                     screen.show(piece)
 
