@@ -1,7 +1,8 @@
 """Integer activations beside float ones: no further from the truth than llama.cpp's own kernels are.
 
-The ceilings are llama.cpp's worst mean KL on these files (tests/golden/oracle/README.md): small random nets amplify
-noise. Per tensor the bound is in tests/native/test_linear.py.
+The ceilings are llama.cpp's worst mean KL on these files (tests/golden/oracle/README.md), and on tinyQ its mean over the
+prompts as well (docs/log.md): small random nets amplify noise, and single prompts go either way. Per tensor the bound is
+in tests/native/test_linear.py.
 """
 
 import numpy as np
@@ -12,6 +13,7 @@ from oracle.fixtures import oracle_arrays
 
 PROMPTS = ("short", "text", "medium", "long")
 LLAMA_CPP_TINYQ = 0.087
+LLAMA_CPP_TINYQ_PROMPTS = (0.0057, 0.0872, 0.0620, 0.0277)
 LLAMA_CPP_TINYA_MXFP4 = 0.051
 
 
@@ -26,11 +28,15 @@ def _log_softmax(logits: np.ndarray) -> np.ndarray:
     return shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
 
 
-@pytest.mark.parametrize("name", PROMPTS)
-def test_the_flash_quant_mix_diverges_no_more_than_llama_cpp(name):
-    ref = oracle_arrays("tinyQ/ref.npz")
-    got = logits_of(oracle_model("tinyQ/tiny-iq2.gguf", quality=False), ref[f"{name}_ids"])
-    assert 0 < divergence(ref[f"{name}_logits"], got[ref[f"{name}_pos"]]).mean() <= LLAMA_CPP_TINYQ
+def test_the_flash_quant_mix_diverges_no_more_than_llama_cpp():
+    ref, model = oracle_arrays("tinyQ/ref.npz"), oracle_model("tinyQ/tiny-iq2.gguf", quality=False)
+    means = []
+    for name in PROMPTS:
+        got = logits_of(model, ref[f"{name}_ids"])[ref[f"{name}_pos"]]
+        means.append(divergence(ref[f"{name}_logits"], got).mean())
+    assert 0 < min(means)
+    assert max(means) <= LLAMA_CPP_TINYQ
+    assert np.mean(means) <= np.mean(LLAMA_CPP_TINYQ_PROMPTS)
 
 
 @pytest.mark.parametrize("name", PROMPTS)
