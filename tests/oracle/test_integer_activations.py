@@ -1,8 +1,8 @@
 """Integer activations beside float ones: no further from the truth than llama.cpp's own kernels are.
 
-The ceilings are llama.cpp's worst mean KL on these files (tests/golden/oracle/README.md), and on tinyQ its mean over the
-prompts as well (docs/log.md): small random nets amplify noise, and single prompts go either way. Per tensor the bound is
-in tests/native/test_linear.py.
+The ceilings are llama.cpp's worst mean KL on these files (tests/golden/oracle/README.md), and on tinyQ its mean over
+the prompts too (docs/log.md): small random nets amplify noise, and single prompts go either way. Per tensor the bound
+is in tests/native/test_linear.py.
 """
 
 import numpy as np
@@ -34,7 +34,7 @@ def test_the_flash_quant_mix_diverges_no_more_than_llama_cpp():
     for name in PROMPTS:
         got = logits_of(model, ref[f"{name}_ids"])[ref[f"{name}_pos"]]
         means.append(divergence(ref[f"{name}_logits"], got).mean())
-    assert 0 < min(means)
+    assert min(means) > 0
     assert max(means) <= LLAMA_CPP_TINYQ
     assert np.mean(means) <= np.mean(LLAMA_CPP_TINYQ_PROMPTS)
 
