@@ -39,6 +39,8 @@ class ModelSettings(FileSettings):
     """CPU threads. Default: one for each core that this process may use."""
     backend: Literal["auto", "cpu", "reference"] = "auto"
     """Where the arithmetic runs; `whitedwarf doctor` says what is available."""
+    cpu: Annotated[bool, Parameter(negative=())] = False
+    """Short for --backend cpu."""
     quality: bool = False
     """Float activations everywhere: slower, for parity and debugging."""
     kv_cache: Literal["packed", "packed-f16", "f16", "f32"] = "packed"

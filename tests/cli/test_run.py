@@ -166,3 +166,10 @@ def test_a_reader_that_leaves_early_ends_the_answer_quietly(environment: dict[st
     assert process.wait() == 1
     assert "Traceback" not in errors
     assert "BrokenPipe" not in errors
+
+
+def test_cpu_is_short_for_the_backend_and_contradicts_others(run: Run) -> None:
+    result = run("run", "--cpu", "--backend", "reference", "-p", "Hello")
+    assert result.returncode == 2
+    assert "--cpu and --backend reference contradict each other" in result.stderr
+    assert run("run", *GREEDY, "--cpu", "-p", CAPITAL).stdout == "The capital of France is Paris.\n"

@@ -84,7 +84,7 @@ def open_tokenizer(gguf: GgufFile, vocab_size: int | None = None) -> Tokenizer:
 def open_model(settings: ModelSettings) -> LoadedModel:
     """Open, check and bind the chosen model."""
     gguf = open_file(settings)
-    ops = make_ops(settings.backend, settings.threads or available_threads(), settings.quality)
+    ops = make_ops(_backend(settings), settings.threads or available_threads(), settings.quality)
     full = load_model(gguf, ops, settings.kv_cache).transformer
     native_context = full.config.context_length
     loaded = LoadedModel(_limited(full, native_context, settings), gguf, settings, native_context)
@@ -97,6 +97,12 @@ def open_model(settings: ModelSettings) -> LoadedModel:
 def note(text: str) -> None:
     """One line for the user that is not output."""
     print(f"whitedwarf: {one_line(text)}", file=sys.stderr)
+
+
+def _backend(settings: ModelSettings) -> str:
+    if settings.cpu and settings.backend not in ("auto", "cpu"):
+        raise UsageError(f"--cpu and --backend {settings.backend} contradict each other: give one")
+    return "cpu" if settings.cpu else settings.backend
 
 
 def _limited(transformer: Transformer, native_context: int, settings: ModelSettings) -> Transformer:
