@@ -1,6 +1,7 @@
 """What is not a complete DeepSeek V4 release is refused before anything is written, with names."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -203,3 +204,41 @@ def test_writing_over_a_shard_of_the_source_is_refused(tmp_path: Path) -> None:
     folder = tiny_checkpoint().write(tmp_path / "release")
     with pytest.raises(UsageError, match="is the file being read"):
         convert(folder, folder / "model.safetensors")
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors"])
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(name: str, tmp_path: Path) -> None:
+    folder = tiny_checkpoint().write(tmp_path / "release")
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    with pytest.raises(FileFormatError, match=f"{name}.*expected a file"):
+        convert(folder, tmp_path / "out.gguf")
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json"])
+def test_no_file_of_the_checkpoint_is_written_over(name: str, tmp_path: Path) -> None:
+    folder = tiny_checkpoint().write(tmp_path / "release")
+    before = (folder / name).read_bytes()
+    with pytest.raises(UsageError, match="is the file being read"):
+        convert(folder, folder / name)
+    assert (folder / name).read_bytes() == before
+
+
+@pytest.mark.parametrize("template", [None, b"\xff"])
+def test_a_chat_template_that_is_no_text_is_refused(template: bytes | None, tmp_path: Path) -> None:
+    checkpoint = tiny_checkpoint()
+    if template is None:
+        settings = json.loads(checkpoint.files["tokenizer_config.json"]) | {"chat_template": "\ud800"}
+        checkpoint.files["tokenizer_config.json"] = json.dumps(settings).encode()
+    else:
+        checkpoint.files["chat_template.jinja"] = template
+    folder = checkpoint.write(tmp_path / "release")
+    with pytest.raises(FileFormatError, match="utf-8"):
+        convert(folder, tmp_path / "out.gguf")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["release"]
+
+
+def test_more_shards_than_tensors_is_a_wrong_argument(tmp_path: Path) -> None:
+    folder = tiny_checkpoint().write(tmp_path / "release")
+    with pytest.raises(UsageError, match="shards asked for"):
+        convert(folder, tmp_path / "out.gguf", ConvertOptions(num_shards=90_000))

@@ -87,10 +87,25 @@ def convert(
             **tokenizer_metadata(folder, config, hp.vocab_size),
         }
         entries = [(tensor.name, tensor.type, tensor.shape) for tensor in plan.tensors]
-        writer = GgufWriter(target, metadata, entries, num_shards=options.num_shards, sources=source.paths)
+        writer = _writer(folder, target, metadata, entries, options.num_shards, source.paths)
         with writer:
             _write(source, hp, plan, writer, on_progress)
     return ConvertReport(writer.paths, len(plan.tensors), writer.size_bytes, plan.notes)
+
+
+def _writer(
+    folder: Path,
+    target: Path,
+    metadata: TypedMetadata,
+    entries: list[tuple[str, GgmlType, tuple[int, ...]]],
+    num_shards: int,
+    shards: tuple[Path, ...],
+) -> GgufWriter:
+    sources = [*shards, *folder.glob("*.json"), *folder.glob("*.jinja")]
+    try:
+        return GgufWriter(target, metadata, entries, num_shards=num_shards, sources=sources)
+    except ValueError as error:  # JSON can spell texts that are no Unicode
+        raise FileFormatError(f"{folder}: cannot be written as GGUF: {error}") from error
 
 
 def _general(folder: Path, hp: Hyperparameters, plan: ConversionPlan, options: ConvertOptions) -> TypedMetadata:

@@ -142,7 +142,10 @@ def _chat_template(folder: Path, settings: Mapping[str, object]) -> str | None:
     """The checkpoint's own template; the release has none, since its prompts are made by code."""
     separate = folder / "chat_template.jinja"
     if separate.exists():
-        return separate.read_text(encoding="utf-8")
+        try:
+            return separate.read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
+            raise FileFormatError(f"{separate}: expected UTF-8 text, got {error}. Download the file again.") from error
     template = settings.get("chat_template")
     if isinstance(template, list):  # several named ones
         named = {entry.get("name"): entry.get("template") for entry in template if isinstance(entry, dict)}

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from whitedwarf.errors import UsageError
 from whitedwarf.gguf.cursor import HEADER_LIMIT_BYTES, UINT32, UINT64
 from whitedwarf.gguf.header import ALIGNMENT_KEY, DEFAULT_ALIGNMENT, MAGIC, MAX_DIMENSIONS, align
 from whitedwarf.gguf.metadata import MetadataValue, TypedMetadata, encode_string, encode_value
@@ -100,7 +101,7 @@ def partition(sizes: Sequence[int], count: int) -> list[list[int]]:
 
 def _check_plan(tensors: Sequence[PlannedTensor], num_shards: int) -> None:
     if not 1 <= num_shards <= min(MAX_SHARDS, max(1, len(tensors))):
-        raise ValueError(f"{num_shards} shards asked for {len(tensors)} tensors; expected 1 to one per tensor")
+        raise UsageError(f"{num_shards} shards asked for {len(tensors)} tensors; expected 1 to one per tensor")
     names = set()
     for tensor in tensors:
         if not tensor.name or tensor.name in names:

@@ -94,6 +94,7 @@ class SafetensorsSource:
 
 def read_json(path: Path) -> dict[str, object]:
     """A JSON object from a file of a checkpoint."""
+    _require_file(path)
     try:
         value = json.loads(path.read_bytes())
     except FileNotFoundError as error:
@@ -103,6 +104,12 @@ def read_json(path: Path) -> dict[str, object]:
     if not isinstance(value, dict):
         raise FileFormatError(f"{path}: expected a JSON object, got {type(value).__name__}. {_ADVICE}")
     return value
+
+
+def _require_file(path: Path) -> None:
+    """A pipe in place of a file would be waited for for ever."""
+    if path.exists() and not path.is_file():
+        raise FileFormatError(f"{path}: expected a file, found something else. {_ADVICE}")
 
 
 def _shard_paths(folder: Path) -> tuple[Path, ...]:
@@ -149,6 +156,7 @@ def _require_same_names(folder: Path, by_shard: Mapping[Path, Mapping[str, Sourc
 
 
 def _read_header(path: Path) -> dict[str, SourceTensor]:
+    _require_file(path)
     size_bytes = path.stat().st_size
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
