@@ -1,6 +1,7 @@
 """`whitedwarf bench`: speed at growing contexts, the distance to the memory's limit, and a peer in the same run."""
 
 import csv
+import io
 import math
 import sys
 from collections.abc import Sequence
@@ -16,10 +17,10 @@ from whitedwarf.bench.speed import Plan, Sample, measure
 from whitedwarf.bench.traffic import traffic_per_token
 from whitedwarf.cli.loading import LoadedModel, open_model
 from whitedwarf.cli.machine import read_machine
-from whitedwarf.cli.output_file import check_output
+from whitedwarf.cli.output_file import check_output, write_text
 from whitedwarf.cli.progress import ProgressLine
 from whitedwarf.config import DEFAULT_MODEL, POSITIVE, ModelSettings
-from whitedwarf.errors import UsageError, WhitedwarfError
+from whitedwarf.errors import UsageError
 from whitedwarf.ops.cpu import CpuOps
 from whitedwarf.weights.store import load_tensors
 
@@ -112,13 +113,11 @@ def _check_context(loaded: LoadedModel, needed: int) -> None:
 
 
 def _write_csv(path: Path, samples: Sequence[Sample]) -> None:
-    try:
-        with path.open("w", newline="", encoding="utf-8") as file:
-            rows = csv.writer(file)
-            rows.writerow(CSV_HEADER)
-            rows.writerows(_csv_row(sample) for sample in samples)
-    except OSError as error:
-        raise WhitedwarfError(f"cannot write {path}: {error.strerror}") from error
+    text = io.StringIO()
+    rows = csv.writer(text)
+    rows.writerow(CSV_HEADER)
+    rows.writerows(_csv_row(sample) for sample in samples)
+    write_text(path, text.getvalue())
     print(f"whitedwarf: wrote {path}", file=sys.stderr)
 
 

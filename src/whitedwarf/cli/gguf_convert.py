@@ -8,6 +8,7 @@ from cyclopts import Parameter
 
 from whitedwarf.cli.loading import note
 from whitedwarf.cli.progress import ByteProgress
+from whitedwarf.cli.termination import tidy_termination
 from whitedwarf.config import POSITIVE
 from whitedwarf.gguf.convert import ConvertOptions, ConvertProgress, ConvertReport, convert
 
@@ -58,6 +59,7 @@ def _convert(folder: Path, out: Path, options: ConvertOptions) -> ConvertReport:
         progress.show(event.written_bytes, event.total_bytes)
 
     try:
-        return convert(folder, out, options, show)
+        with tidy_termination():
+            return convert(folder, out, options, show)
     finally:
         progress.finish()

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from whitedwarf.cli.progress import ByteProgress
+from whitedwarf.cli.termination import tidy_termination
 from whitedwarf.config import POSITIVE
 from whitedwarf.gguf.synth import synthesise
 
@@ -44,6 +45,7 @@ def command(
     """
     progress = ByteProgress("writing")
     try:
-        synthesise(out, shape, layers, experts, quant, seed, split, dialect, progress.show)
+        with tidy_termination():
+            synthesise(out, shape, layers, experts, quant, seed, split, dialect, progress.show)
     finally:
         progress.finish()

@@ -13,6 +13,7 @@ from whitedwarf.cli.npy_file import NpyRows
 from whitedwarf.cli.output_file import check_output
 from whitedwarf.cli.progress import ProgressLine
 from whitedwarf.cli.scoring import check_fits, logit_chunks, read_ids
+from whitedwarf.cli.termination import tidy_termination
 from whitedwarf.config import DEFAULT_MODEL, POSITIVE, ModelSettings
 
 
@@ -44,7 +45,7 @@ def command(
     check_fits(len(ids), loaded.context_length)
     progress = ProgressLine()
     num_rows = 1 if last else len(ids)
-    with NpyRows(out, num_rows, loaded.transformer.config.vocab_size) as rows:
+    with tidy_termination(), NpyRows(out, num_rows, loaded.transformer.config.vocab_size) as rows:
         for done, logits in logit_chunks(loaded.transformer, ids, chunk or loaded.chunk_tokens, only_last=last):
             rows.write(logits)
             progress.show(f"{done}/{len(ids)} tokens ({100 * done / len(ids):.1f}%)")

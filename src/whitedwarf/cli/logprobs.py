@@ -12,12 +12,11 @@ from cyclopts.validators import Number
 
 from whitedwarf.cli.loading import LoadedModel, open_model
 from whitedwarf.cli.oneshot import prompt_ids
-from whitedwarf.cli.output_file import check_output
+from whitedwarf.cli.output_file import check_output, write_text
 from whitedwarf.cli.prompt_text import required_prompt
 from whitedwarf.cli.thinking_flags import asked_thinking
 from whitedwarf.config import DEFAULT_CHAT, DEFAULT_MODEL, POSITIVE, ChatSettings, ModelSettings
 from whitedwarf.engine.request import GREEDY, MAX_TOP_LOGPROBS, GenerateOptions, Token
-from whitedwarf.errors import UsageError
 from whitedwarf.prompt.special import SpecialToken
 from whitedwarf.prompt.tokenizer import Tokenizer
 
@@ -112,7 +111,4 @@ def _write(text: str, out: Path | None) -> None:
     if out is None:
         print(text)
         return
-    try:
-        out.write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write {out}: {error.strerror}") from error
+    write_text(out, text + "\n")

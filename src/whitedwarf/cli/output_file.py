@@ -1,9 +1,10 @@
-"""May a file be written here? Asked before the work, not after it."""
+"""Files that a command writes: may they be written here (asked before the work), and then whole or not at all."""
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from whitedwarf.errors import UsageError
+from whitedwarf.errors import UsageError, WhitedwarfError
 
 
 def check_output(path: Path, sources: Iterable[Path] = ()) -> None:
@@ -18,6 +19,18 @@ def check_output(path: Path, sources: Iterable[Path] = ()) -> None:
         fault = str(error.strerror)
     if fault is not None:
         raise UsageError(f"cannot write {path}: {fault}; give the name of a file")
+
+
+def write_text(path: Path, text: str) -> None:
+    """The text under `path`; when the disk does not take it, WhitedwarfError, and what was there stays."""
+    partial = path.parent / f".{path.name}.{os.getpid()}.partial"
+    try:
+        partial.write_text(text, encoding="utf-8", newline="")
+        partial.replace(path)
+    except OSError as error:
+        raise WhitedwarfError(f"cannot write {path}: {error.strerror}") from error
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def _fault(path: Path, sources: Iterable[Path]) -> str | None:
