@@ -1,3 +1,4 @@
+import os
 import stat
 from pathlib import Path
 
@@ -48,3 +49,9 @@ def test_a_file_that_cannot_be_used_is_no_error(tmp_path: Path) -> None:
     path = tmp_path / "missing" / "history"
     LineHistory(path).store_string("lost")
     assert entries(path) == []
+
+
+def test_a_pipe_in_its_place_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "history")
+    LineHistory(tmp_path / "history").store_string("hello")
+    assert entries(tmp_path / "history") == []

@@ -34,14 +34,14 @@ class LineHistory(History):
 
     def store_string(self, string: str) -> None:
         """Add one entry."""
-        if not string.strip():
-            return
+        if not string.strip() or (self._path.exists() and not self._path.is_file()):
+            return  # a pipe would wait for a reader, for ever
         with contextlib.suppress(OSError), _open_private(self._path, os.O_APPEND) as file:
             file.write(json.dumps(string, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
 
     def _lines(self) -> list[bytes]:
         try:
-            return self._path.read_bytes().splitlines()
+            return self._path.read_bytes().splitlines() if self._path.is_file() else []
         except OSError:
             return []
 
