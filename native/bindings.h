@@ -4,8 +4,14 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
+#include <unistd.h>
+
+#include <exception>
 #include <stdexcept>
 #include <string>
+#if defined(__GLIBCXX__)
+#include <cxxabi.h>
+#endif
 
 #include "kernels.h"
 
@@ -37,12 +43,36 @@ void check_shape(const char* name, const Array& array, int64_t rows, int64_t col
                                 ")");
 }
 
+// Takes the GIL back. A thread that comes back after the interpreter has gone is ended by Python, and unwinding through
+// C++ would end the process with it: such a thread sleeps instead, as every thread does from Python 3.14 on.
+inline void take_gil(PyThreadState* state) {
+#if defined(__GLIBCXX__)
+    try {
+        PyEval_RestoreThread(state);
+    } catch (abi::__forced_unwind&) {
+        for (;;) pause();
+    }
+#else
+    PyEval_RestoreThread(state);
+#endif
+}
+
 // Runs `body` without the GIL and alone in the pool.
 template <typename Body>
 void run_unlocked(Kernels& kernels, const Body& body) {
-    nb::gil_scoped_release released;
-    std::lock_guard<std::mutex> alone(kernels.mutex());
-    body();
+    if (kernels.pool().has_lost_threads())
+        throw std::runtime_error(
+            "these Kernels were made before this process was forked, and their threads stayed behind; make new ones");
+    std::exception_ptr failure;
+    PyThreadState* state = PyEval_SaveThread();
+    try {
+        std::lock_guard<std::mutex> alone(kernels.mutex());
+        body();
+    } catch (...) {
+        failure = std::current_exception();
+    }
+    take_gil(state);
+    if (failure) std::rethrow_exception(failure);
 }
 
 void bind_attention(nb::class_<Kernels>& kernels);

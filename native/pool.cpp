@@ -1,5 +1,9 @@
 #include "pool.h"
 
+#include <unistd.h>
+
+#include <utility>
+
 #if defined(__linux__)
 #include <sched.h>
 #endif
@@ -38,8 +42,8 @@ int usable_cores() {
     return cores ? int(cores) : 1;
 }
 
-Pool::Pool(int threads) : threads_(threads) {
-    workers_.reserve(threads - 1);
+Pool::Pool(int threads) : threads_(threads), owner_(getpid()) {
+    workers_.reserve(size_t(threads - 1));
     try {
         for (int thread = 1; thread < threads; ++thread) workers_.emplace_back([this, thread] { work(thread); });
     } catch (...) {
@@ -50,7 +54,14 @@ Pool::Pool(int threads) : threads_(threads) {
 
 Pool::~Pool() { stop(); }
 
+bool Pool::has_lost_threads() const { return !workers_.empty() && getpid() != owner_; }
+
 void Pool::stop() {
+    if (has_lost_threads()) {
+        // There is nothing to join, and a std::thread may not be destroyed otherwise: kept forever.
+        new std::vector<std::thread>(std::move(workers_));
+        return;
+    }
     is_stopping_ = true;
     ++generation_;
     generation_.notify_all();
@@ -62,10 +73,19 @@ void Pool::run(Job job) {
     is_open_ = true;
     ++generation_;
     generation_.notify_all();
-    job.call(job.context, 0);
+    take_part(0);
     // Nothing is left to hand out. Who raised active_ before this store may be inside the job; who does later sees it.
     is_open_ = false;
     for (int active; (active = active_) != 0;) wait_for_change(active_, active);
+    if (has_failed_.exchange(false)) std::rethrow_exception(std::exchange(failure_, nullptr));
+}
+
+void Pool::take_part(int thread) {
+    try {
+        job_.call(job_.context, thread);
+    } catch (...) {
+        if (!has_failed_.exchange(true)) failure_ = std::current_exception();
+    }
 }
 
 void Pool::work(int thread) {
@@ -79,7 +99,7 @@ void Pool::work(int thread) {
 
 void Pool::join_open_job(int thread) {
     ++active_;
-    if (is_open_) job_.call(job_.context, thread);
+    if (is_open_) take_part(thread);
     if (--active_ == 0) active_.notify_all();
 }
 

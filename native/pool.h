@@ -4,11 +4,12 @@
 // up; a worker that wakes too late finds nothing left and is not waited for. Workers spin for some tens of microseconds
 // after a job (the next call of a decode step usually comes within that time), then sleep in the kernel.
 // Which thread does what is not fixed: results must not depend on it. Not re-entrant, and one caller at a time
-// (Kernels holds the lock).
+// (Kernels holds the lock). Threads do not survive a fork: a child may destroy its copy of a pool, not use it.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <thread>
 #include <vector>
 
@@ -23,7 +24,11 @@ public:
 
     int threads() const { return threads_; }
 
-    // Calls body(begin, end, thread) for runs that together make [0, items); returns when all are done.
+    // True in a process that was forked off the one that made the pool.
+    bool has_lost_threads() const;
+
+    // Calls body(begin, end, thread) for runs that together make [0, items); returns when all are done. If bodies throw,
+    // the first exception comes out here, once no thread is at it any more; some items are then left undone.
     template <typename Body>
     void split(int64_t items, const Body& body) {
         if (threads_ == 1 || items <= 1) {
@@ -48,6 +53,7 @@ private:
     };
 
     void run(Job job);
+    void take_part(int thread);
     void work(int thread);
     void join_open_job(int thread);
     void stop();
@@ -58,6 +64,9 @@ private:
     std::atomic<int> active_{0};           // workers that may be looking at the job
     std::atomic<uint32_t> generation_{0};  // counts jobs; sleepers wait for it to move
     std::atomic<bool> is_stopping_{false};
+    std::atomic<bool> has_failed_{false};
+    std::exception_ptr failure_;  // written by whoever raised has_failed_, read when no worker is active
+    int64_t owner_;               // the process that has the threads
     std::vector<std::thread> workers_;
 };
 

@@ -49,6 +49,8 @@ def _cpu(threads: int, quality: bool) -> Ops:
         return CpuOps(threads, quality)
     except ValueError as error:
         raise UsageError(str(error)) from error
+    except RuntimeError as error:
+        raise BackendError(f"{threads or 'the'} threads could not be started: {error}; ask for fewer") from error
 
 
 def _describe_cpu() -> BackendInfo:
