@@ -80,12 +80,20 @@ void check_ids(const int32_t* ids, int64_t count, int64_t limit) {
             throw std::invalid_argument("ids must be 0 to " + text(limit - 1) + "; got " + text(ids[i]));
 }
 
+// Rows are numbered with 32 bits.
+void check_pairs(const char* what, int64_t rows, int64_t each) {
+    if (rows > std::numeric_limits<int32_t>::max() / each)
+        throw std::invalid_argument(std::string("rows times ") + what + " must be below 2^31; got " + text(rows) +
+                                    " times " + text(each));
+}
+
 void grouped_linear(Kernels& self, FloatsIn2 x, const Matrix& w, FloatsOut2 out, int64_t groups, bool quality) {
     check_plain("w", w);
     if (groups < 1 || w.view.rows % groups)
         throw std::invalid_argument("groups must divide w's " + text(w.view.rows) + " rows; got " + text(groups));
     const int64_t rows = int64_t(x.shape(0));
     check_shape("x", x, rows, groups * w.view.cols);
+    check_pairs("groups", rows, groups);
     check_shape("out", out, rows, w.view.rows);
     run_unlocked(self, [&] { self.linear(x.data(), rows, w.view, groups, out.data(), quality); });
 }
@@ -122,6 +130,7 @@ void experts(Kernels& self, FloatsIn2 x, IntsIn2 ids, FloatsIn2 weights, const M
     check_shape("ids", ids, rows, slots);
     check_shape("weights", weights, rows, slots);
     check_shape("out", out, rows, down.view.rows);
+    check_pairs("slots", rows, slots);
     check_ids(ids.data(), rows * slots, gate.view.experts);
     const Routing routing{rows, slots, ids.data(), weights.data()};
     run_unlocked(self, [&] { self.experts(x.data(), routing, ffn, out.data(), quality); });

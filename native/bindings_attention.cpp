@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <limits>
 #include <optional>
 
 #include "bindings.h"
@@ -63,6 +64,19 @@ void require(bool holds, const std::string& message) {
     if (!holds) throw std::invalid_argument(message);
 }
 
+// Positions and row numbers are 32 bits wide in arrays; so narrow, sums and products of them fit into 64.
+void check_position(const char* name, int64_t value) {
+    require(value >= 0 && value <= std::numeric_limits<int32_t>::max(),
+            std::string(name) + " must be 0 to 2^31 - 1; got " + std::to_string(value));
+}
+
+constexpr int64_t kMaxHeads = 1 << 16;
+
+int checked_heads(int64_t heads) {
+    require(heads >= 1 && heads <= kMaxHeads, "heads must be 1 to 65536; got " + std::to_string(heads));
+    return int(heads);
+}
+
 Machine machine(Kernels& kernels) { return {kernels.pool(), row_level(kernels.level().name)}; }
 
 void make_format(RowFormat* self, int kind, int dims, int rope_dims) {
@@ -79,21 +93,23 @@ void make_format(RowFormat* self, int kind, int dims, int rope_dims) {
 StoredRows stored_rows(const char* name, const RowFormat& format, const Bytes& data, int64_t first) {
     check_ndim(name, data, 2);
     check(name, data, {int64_t(data.shape(0)), int64_t(format.row_bytes())});
+    check_position("first", first);
     return {format, data.data(), int64_t(data.shape(0)), first};
 }
 
-Query make_query(const Floats& x, int heads, const Floats& turns) {
+// x is (n, heads * dims) or (n, heads, dims).
+Query make_query(const Floats& x, int64_t heads, const Floats& turns) {
     check_ndim("turns", turns, 3);
     const int64_t n = int64_t(turns.shape(0)), half = int64_t(turns.shape(1));
     check("turns", turns, {n, half, 2});
-    require(heads >= 1, "heads must be at least 1; got " + std::to_string(heads));
+    const int num_heads = checked_heads(heads);
     const int64_t dims = n == 0 ? 0 : int64_t(x.size()) / n / heads;
-    require(int64_t(x.size()) == n * heads * dims && int64_t(x.shape(0)) == n,
+    require(x.ndim() >= 2 && int64_t(x.size()) == n * heads * dims && int64_t(x.shape(0)) == n,
             "x must be (" + std::to_string(n) + ", " + std::to_string(heads) + " * dims); got " +
                 shape_text(shape_of(x)));
     require(n == 0 || (dims >= 1 && 2 * half <= dims), "turns must turn at most the " + std::to_string(dims) +
                                                            " dims of a head; got " + shape_text(shape_of(turns)));
-    return {x.data(), n, heads, dims, turns.data(), int(half)};
+    return {x.data(), n, num_heads, dims, turns.data(), int(half)};
 }
 
 void rms_norm_rows(Kernels& self, Floats x, Floats weight, double epsilon, FloatsOut out) {
@@ -106,10 +122,10 @@ void rms_norm_rows(Kernels& self, Floats x, Floats weight, double epsilon, Float
 
 HyperShape hyper_shape(const Floats& streams) {
     check_ndim("streams", streams, 3);
-    const HyperShape shape{int64_t(streams.shape(0)), int(streams.shape(1)), int64_t(streams.shape(2))};
-    require(shape.num_streams >= 1 && shape.num_streams <= kMaxStreams,
-            "streams must be 1 to 8; got " + std::to_string(shape.num_streams));
-    return shape;
+    const int64_t num_streams = int64_t(streams.shape(1));
+    require(num_streams >= 1 && num_streams <= kMaxStreams,
+            "streams must be 1 to 8; got " + std::to_string(num_streams));
+    return {int64_t(streams.shape(0)), int(num_streams), int64_t(streams.shape(2))};
 }
 
 void hyper_in_rows(Kernels& self, Floats streams, Floats products, Floats base, Floats scale, Floats norm,
@@ -154,14 +170,14 @@ void hyper_head_rows(Kernels& self, Floats streams, Floats products, Floats base
     run_unlocked(self, [&] { hyper_head(machine(self), shape, head); });
 }
 
-void query_rows(Kernels& self, Floats x, int heads, Floats turns, double epsilon, FloatsOut out) {
+void query_rows(Kernels& self, Floats x, int64_t heads, Floats turns, double epsilon, FloatsOut out) {
     const Query in = make_query(x, heads, turns);
     if (in.n == 0) return;
     check("out", out, {in.n, in.heads, in.dims});
     run_unlocked(self, [&] { query(machine(self), in, epsilon, out.data()); });
 }
 
-void index_query_rows(Kernels& self, Floats x, int heads, Floats turns, bool is_packed, FloatsOut out) {
+void index_query_rows(Kernels& self, Floats x, int64_t heads, Floats turns, bool is_packed, FloatsOut out) {
     const Query in = make_query(x, heads, turns);
     if (in.n == 0) return;
     check("out", out, {in.n, in.heads, in.dims});
@@ -211,6 +227,8 @@ void check_compress(const Compress& in, int64_t num_positions) {
     require(in.width == in.format.dims || in.width == 2 * in.format.dims,
             "values must be " + std::to_string(in.format.dims) + " wide, or twice that; got " +
                 std::to_string(in.width));
+    check_position("first", in.first);
+    check_position("end_group", in.end_group);
     require(in.first_group >= 0 && in.end_group >= in.first_group,
             "groups must be 0 <= first <= end; got " + std::to_string(in.first_group) + " to " +
                 std::to_string(in.end_group));
@@ -250,7 +268,8 @@ void index_pick_rows(Kernels& self, Floats queries, Floats weights, Bytes keys, 
     require(top >= 1, "top must be at least 1; got " + std::to_string(top));
     const StoredRows rows = stored_rows("keys", format, keys, 0);
     check_range("counts", counts.data(), n, 0, rows.count);
-    const IndexPick pick{queries.data(), weights.data(), n, int(heads), rows, counts.data(), top, out.data()};
+    const IndexPick pick{queries.data(), weights.data(), n,   checked_heads(heads),
+                         rows,           counts.data(),  top, out.data()};
     run_unlocked(self, [&] { index_pick(machine(self), pick); });
 }
 
@@ -282,12 +301,11 @@ void attention_rows(Kernels& self, Floats queries, Bytes window, const RowFormat
                     Ints positions, int64_t window_length, std::optional<Ints> counts, std::optional<Ints> picked,
                     Floats sinks, Floats turns, FloatsOut out) {
     check_ndim("queries", queries, 3);
-    const int heads = int(queries.shape(1));
-    const Query in = make_query(queries, heads, turns);
+    const Query in = make_query(queries, int64_t(queries.shape(1)), turns);
     if (in.n == 0) return;
     check("positions", positions, {in.n});
-    check("sinks", sinks, {heads});
-    check("out", out, {in.n, heads * in.dims});
+    check("sinks", sinks, {in.heads});
+    check("out", out, {in.n, in.heads * in.dims});
     require(in.dims % 16 == 0, "heads must have a multiple of 16 dims; got " + std::to_string(in.dims));
     require(window_format.dims == in.dims && compressed_format.dims == in.dims,
             "rows must have the " + std::to_string(in.dims) + " dims of a head");

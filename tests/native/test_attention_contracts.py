@@ -110,6 +110,55 @@ def test_wrong_shapes_are_refused(call, message):
         call()
 
 
+def attend(window_first: int = 0, compressed_first: int = 0, **arrays: np.ndarray | None) -> None:
+    """One query at position 0 over one row of the window and one picked row, unless told otherwise."""
+    positions, picked = np.zeros(1, np.int32), arrays.pop("picked", np.zeros((1, 1), np.int32))
+    KERNELS.attention(
+        floats(1, 2, 64), rows(1, F16), F16, window_first, rows(1, F16), F16, compressed_first,
+        arrays.pop("positions", positions), 128, arrays.pop("counts", None), picked,
+        floats(2), floats(1, 8, 2), floats(1, 128),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: KERNELS.query(np.ones((), np.float32), 1, floats(1, 0, 2), 1e-6, floats(1, 1, 1)), "x must be"),
+        (lambda: KERNELS.query(floats(1, 64), 1 << 32, floats(1, 8, 2), 1e-6, floats(1, 1, 64)), "heads must be"),
+        (
+            lambda: KERNELS.hyper_out(
+                floats(0, (1 << 32) + 4, 0), floats(0, 0), floats(0, 4), floats(0, 4, 4), floats(0, 4, 0)
+            ),
+            "streams must be 1 to 8",
+        ),
+        (lambda: attend(window_first=2**63 - 1), "first must be 0 to 2"),
+        (lambda: attend(compressed_first=-1), "first must be 0 to 2"),
+        (lambda: attend(positions=np.ones(1, np.int32)), "window must hold positions 0 to 1; it holds 0 to 0"),
+        (lambda: attend(positions=np.full(1, -1, np.int32)), "window must hold positions"),
+        (lambda: attend(picked=np.ones((1, 1), np.int32)), "picked rows must be 0 to 0 or -1; got 1"),
+        (lambda: attend(picked=None, counts=np.full(1, 2, np.int32)), "counts must be 0 to 1; got 2"),
+    ],
+)
+def test_numbers_that_would_lead_outside_are_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+@pytest.mark.parametrize(("first", "first_group"), [(0, 2**62), (2**63 - 1, 0), (-1, 0), (0, -1), (4, 0), (0, 1)])
+def test_groups_outside_the_values_are_refused(first, first_group):
+    values, out = floats(4, 64), rows(1, F16)
+    with pytest.raises(ValueError, match=r"first must be 0|end_group must be 0|groups must be 0|values must cover"):
+        KERNELS.compress(
+            values, values, first, first_group, first_group + 1, 4, values, floats(64), floats(1, 8, 2), 1e-6, F16, out
+        )
+
+
+@pytest.mark.parametrize("name", ["counts", "picked"])
+def test_optional_arrays_are_not_converted_either(name):
+    with pytest.raises(TypeError):
+        attend(**{name: np.zeros((1, 1) if name == "picked" else 1, np.int64)})
+
+
 def test_attention_without_counts_or_picks_of_its_compressed_rows_is_refused():
     with pytest.raises(ValueError, match="compressed rows need counts or picked rows"):
         KERNELS.attention(
