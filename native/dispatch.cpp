@@ -1,7 +1,9 @@
 // Which levels this machine can run.
 #include "kernels.h"
 
-#if defined(__aarch64__) && defined(__linux__)
+#if defined(__x86_64__) || defined(_M_X64)
+#include <cpuid.h>
+#elif defined(__aarch64__) && defined(__linux__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
 #endif
@@ -10,10 +12,16 @@ namespace whitedwarf {
 namespace {
 
 #if defined(__x86_64__) || defined(_M_X64)
+// Not every compiler knows this name; the registers are AVX's, which has_avx2 asks for.
+bool has_f16c() {
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+
 // The compiler's run-time library also asks the operating system (xgetbv) whether it saves the wide registers.
 bool has_avx2() {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2") &&
-           __builtin_cpu_supports("f16c");
+           has_f16c();
 }
 
 bool has_avx512() {
