@@ -17,15 +17,18 @@ constexpr float kSmallestKeyAmax = 6.0f * 0x1p-126f;
 constexpr float kE2m1Values[16] = {0.0f,  0.5f,  1.0f,  1.5f,  2.0f,  3.0f,  4.0f,  6.0f,
                                    -0.0f, -0.5f, -1.0f, -1.5f, -2.0f, -3.0f, -4.0f, -6.0f};
 
-// The exponent e with 2^e >= ratio > 2^(e-1), from the bits of a positive normal float.
+// The exponent e with 2^e >= ratio > 2^(e-1), from the bits of a positive normal float; kNoExponent of inf and NaN.
+constexpr int kNoExponent = 128;
 static inline int power_of_two_above(float ratio) {
     const uint32_t bits = bits_of_float(ratio);
-    return int(bits >> 23) - kE8m0Bias + ((bits & 0x7fffff) != 0);
+    const int exponent = int(bits >> 23) - kE8m0Bias + ((bits & 0x7fffff) != 0);
+    return exponent < kNoExponent ? exponent : kNoExponent;
 }
 
-// 2^exponent for the exponents that a byte of scale can hold.
+// 2^exponent for the exponents that a byte of scale can hold; the largest byte is NaN, so that a block that held an inf
+// or a NaN comes out as NaN and not as numbers.
 static inline float power_of_two(int exponent) {
-    if (exponent > -127) return float_of_bits(exponent > 127 ? 0x7f800000u : uint32_t(exponent + 127) << 23);
+    if (exponent > -127) return float_of_bits(exponent > 127 ? 0x7fc00000u : uint32_t(exponent + 127) << 23);
     return exponent == -127 ? 0x1p-127f : 0x1p-128f;
 }
 

@@ -21,12 +21,13 @@ struct RowFormat {
     int dims;
     int rope_dims;
 
-    int plain() const { return dims - rope_dims; }
-    int tail_offset() const { return plain() + (plain() + kKvBlock - 1) / kKvBlock; }  // of packed rows, in bytes
+    // Never functions of their own: the linker might keep one level's copy for all (blocks.h).
+    [[gnu::always_inline]] int plain() const { return dims - rope_dims; }
+    [[gnu::always_inline]] int tail_offset() const { return plain() + (plain() + kKvBlock - 1) / kKvBlock; }  // of packed rows, in bytes
     size_t row_bytes() const;
 };
 
-// Encode one row of floats. `x` is also scratch: packed keys are rotated in place.
+// Encode one row of floats; a packed block with an inf or a NaN in it decodes to NaN. `x` is also scratch: packed keys are rotated in place.
 void encode_row(const RowFormat& format, float* x, uint8_t* out);
 
 // Decode one row. Packed keys stay in their rotated frame.

@@ -106,3 +106,19 @@ def test_index_queries_are_rounded_bit_for_bit_like_the_reference(level, seed, n
     plain = ops.index_query(x, heads, turns, RowFormat(RowKind.F32, dims, 16))
     format = RowFormat(RowKind.PACKED_KEY, dims, 16)
     assert_same_bits(ops.index_query(x, heads, turns, format), round_like_keys(plain, format))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, -np.nan])
+@pytest.mark.parametrize("kind", [RowKind.PACKED_KV, RowKind.PACKED_KV_F16, RowKind.PACKED_KEY])
+def test_a_block_with_something_that_is_no_number_is_no_number(kind, value, level):
+    format, x = RowFormat(kind, 192 if kind is not RowKind.PACKED_KEY else 128, 64), Draw.seeded(1).floats(1, 192)
+    x = x[:, : format.dims].copy()
+    x[0, 3] = value
+    spoilt = 64 if kind is not RowKind.PACKED_KEY else 128  # a key is rotated: all of it
+    rows = Rows(format, encode(CPU[level], x, format), 0)
+    with np.errstate(invalid="ignore"):
+        expected = decode_rows(encode_rows(x, format), format, np.float32)
+    for out in (CPU[level].decode_rows(rows), decode_rows(rows.data, format, np.float32), expected):
+        assert np.isnan(out[0, :spoilt]).all()
+        assert np.isfinite(out[0, spoilt:]).all()

@@ -63,10 +63,10 @@ def hadamard(x: FloatArray) -> FloatArray:
 
 
 def power_of_two_above(ratio: npt.NDArray[np.float32]) -> npt.NDArray[np.int32]:
-    """The exponent e with 2^e >= ratio > 2^(e-1), from the IEEE bits of a positive normal float32."""
+    """The exponent e with 2^e >= ratio > 2^(e-1), from the bits of a positive normal float32; 128 of inf and NaN."""
     bits = ratio.view(np.uint32)
     exponent: npt.NDArray[np.int32] = (bits >> 23).astype(np.int32) - E8M0_BIAS + ((bits & 0x7FFFFF) != 0)
-    return exponent
+    return np.minimum(exponent, 128)
 
 
 def as_bytes(x: npt.NDArray[np.generic]) -> ByteArray:
@@ -92,8 +92,7 @@ def _unpack_kv(data: ByteArray, format: RowFormat) -> npt.NDArray[np.float32]:
     plain = format.dims - format.rope_dims
     num_blocks = -(-plain // KV_BLOCK)
     codes = np.ascontiguousarray(data[:, :plain]).view(ml_dtypes.float8_e4m3fn).astype(np.float32)
-    exponents = data[:, plain : plain + num_blocks].astype(np.int32) - E8M0_BIAS
-    values = np.ldexp(codes, np.repeat(exponents, KV_BLOCK, axis=1)[:, :plain])
+    values = _scaled(codes, np.repeat(data[:, plain : plain + num_blocks], KV_BLOCK, axis=1)[:, :plain])
     tail = np.ascontiguousarray(data[:, plain + num_blocks :]).view(_tail_type(format)).astype(np.float32)
     return np.concatenate([values, tail], axis=1)
 
@@ -118,6 +117,11 @@ def _unpack_key(data: ByteArray, format: RowFormat) -> npt.NDArray[np.float32]:
     codes = np.empty((len(data), format.dims), np.uint8)
     codes[:, 0::2], codes[:, 1::2] = data[:, :half] & 15, data[:, :half] >> 4
     values = codes.view(ml_dtypes.float4_e2m1fn).astype(np.float32)
-    exponents = data[:, half:].astype(np.int32) - E8M0_BIAS
-    decoded: npt.NDArray[np.float32] = np.ldexp(values, np.repeat(exponents, KEY_BLOCK, axis=1))
-    return decoded
+    return _scaled(values, np.repeat(data[:, half:], KEY_BLOCK, axis=1))
+
+
+def _scaled(values: npt.NDArray[np.float32], scales: ByteArray) -> npt.NDArray[np.float32]:
+    """Values times 2^(scale - 127); scale 255 is NaN, so that a block that held an inf or a NaN comes out as NaN."""
+    is_number = scales != 255
+    scaled: npt.NDArray[np.float32] = np.ldexp(values, np.where(is_number, scales.astype(np.int32) - E8M0_BIAS, 0))
+    return np.where(is_number, scaled, np.float32(np.nan))
