@@ -357,7 +357,8 @@ void route_rows(Kernels& self, Floats logits, std::optional<Floats> bias, std::o
 }  // namespace
 
 void bind_attention(nb::class_<Kernels>& kernels) {
-    nb::class_<RowFormat>(kernels, "RowFormat", "Layout of a stored row; 0 f32, 1 f16, 2 packed-kv, 3 packed-key, 4 packed-kv-f16.")
+    nb::class_<RowFormat>(kernels, "RowFormat",
+                          "Layout of a stored row; 0 f32, 1 f16, 2 packed-kv, 3 packed-key, 4 packed-kv-f16.")
         .def("__init__", make_format, "kind"_a, "dims"_a, "rope_dims"_a)
         .def_prop_ro("row_bytes", [](const RowFormat& self) { return self.row_bytes(); });
 

@@ -27,8 +27,8 @@ public:
     // True in a process that was forked off the one that made the pool.
     bool has_lost_threads() const;
 
-    // Calls body(begin, end, thread) for runs that together make [0, items); returns when all are done. If bodies throw,
-    // the first exception comes out here, once no thread is at it any more; some items are then left undone.
+    // Calls body(begin, end, thread) for runs that together make [0, items); returns when all are done. If bodies
+    // throw, the first exception comes out here, once no thread is at it any more; some items are then left undone.
     template <typename Body>
     void split(int64_t items, const Body& body) {
         if (threads_ == 1 || items <= 1) {
