@@ -7,6 +7,7 @@ from pathlib import Path
 
 import psutil
 
+from whitedwarf.cli.cpu_quota import quota_threads
 from whitedwarf.engine.memory import probe_memory
 
 
@@ -55,10 +56,9 @@ def read_memory() -> Memory:
 
 
 def available_threads() -> int:
-    """One for each hardware thread this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """One for each hardware thread this process may use, within what its control groups allow."""
+    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(threads, quota_threads() or threads)
 
 
 def _cpu_name() -> str:
