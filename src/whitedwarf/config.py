@@ -47,7 +47,7 @@ class ModelSettings(FileSettings):
     """How KV rows are kept. packed: the official FP8/FP4 rounding, a third of f32's size; packed-f16: also the rotary
     part as f16, a fifth smaller again; f16, f32: no rounding but the type's own."""
     prefill_chunk: Annotated[int | None, Parameter(validator=POSITIVE)] = None
-    """Prompt tokens per forward pass. Default: 2048."""
+    """Prompt tokens per forward pass. Default: 512."""
     force: bool = False
     """Go on although memory looks too small."""
 

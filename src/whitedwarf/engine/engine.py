@@ -23,7 +23,7 @@ from whitedwarf.engine.session import Session
 from whitedwarf.errors import ContextOverflowError, UsageError
 from whitedwarf.model.base import Ids, Model
 
-DEFAULT_CHUNK_TOKENS = 2048
+DEFAULT_CHUNK_TOKENS = 512  # on a CPU that reads 10 tokens a second, a cancel or a line of progress waits 50 s
 DEFAULT_MAX_PARALLEL = 8
 DEFAULT_MAX_WAITING = 256
 
