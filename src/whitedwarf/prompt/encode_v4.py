@@ -76,7 +76,8 @@ def _effort_text(effort: ReasoningEffort | None) -> str:
 def _write_system(builder: PromptBuilder, contents: Iterable[Content]) -> None:
     whole: Content = ""
     for content in contents:
-        whole = _appended(whole, content)
+        if not is_empty(content):  # its images, which have no place, go with it
+            whole = _appended(whole, content)
     builder.content(whole)
 
 
@@ -111,8 +112,10 @@ def _ordered(turns: list[Message]) -> list[Message]:
     return ordered
 
 
-def _result_rank(turn: Message) -> tuple[bool, str]:
-    return (False, turn.call_id or "") if isinstance(turn, ToolMessage) else (True, "")
+def _result_rank(turn: Message) -> tuple[bool, bool, str]:
+    if not isinstance(turn, ToolMessage):
+        return (True, False, "")
+    return (False, turn.call_id is not None, turn.call_id or "")  # no id comes before an empty one
 
 
 def _is_prefix(turn: Message) -> bool:
