@@ -48,13 +48,6 @@ def test_a_few_random_conversations_are_rendered_like_the_official_ones(dump: di
 
 @pytest.mark.slow
 @OFTEN
-@given(conversations)
-def test_random_conversations_are_rendered_like_the_official_ones(dump: dict[str, Any]) -> None:
-    assert_same_text(dump, {})
-
-
-@pytest.mark.slow
-@OFTEN
 @given(conversations, respellings)
 def test_respelt_tokens_are_rendered_like_the_official_ones(dump: dict[str, Any], changed: dict[str, str]) -> None:
     assert_same_text(dump, changed, spellings_from_dump(changed))
@@ -74,11 +67,12 @@ def official_encodings(deepseek_json: Path, tmp_path_factory: pytest.TempPathFac
 @pytest.mark.slow
 @OFTEN
 @given(conversations)
-def test_random_conversations_have_the_official_ids(
+def test_random_conversations_have_the_official_text_and_ids(
     official_encodings: dict[ModelVersion, Any],
     official_tokenizers: dict[ModelVersion, Tokenizer],
     dump: dict[str, Any],
 ) -> None:
+    assert_same_text(dump, {})
     for version, official in official_encodings.items():
         prompt = encode(conversation_from_dump(dump), version)
         ids = official_tokenizers[version].encode_segments(prompt.segments)

@@ -140,13 +140,19 @@ def _write_assistant(
 ) -> None:
     builder.token(SpecialToken.ASSISTANT)
     shows_reasoning = conversation.is_thinking and (conversation.offers_tools or turn.is_prefix) and not is_first
+    stays_open = shows_reasoning and turn.is_prefix and not turn.content and not turn.tool_calls
     if shows_reasoning:
-        builder.token(SpecialToken.THINK_OPEN)
-        builder.own_words(turn.reasoning or "")
-    if not (shows_reasoning and turn.is_prefix and not turn.content and not turn.tool_calls):
+        _write_reasoning(builder, turn)
+    if not stays_open:
         builder.token(SpecialToken.THINK_CLOSE)
     builder.own_words(turn.content)
     if turn.tool_calls:
         builder.extend(dsml.calls_block(turn.tool_calls, dsml.V41))
     if not turn.is_prefix:
         builder.token(SpecialToken.EOS)
+
+
+def _write_reasoning(builder: PromptBuilder, turn: AssistantMessage) -> None:
+    if turn.reasoning or turn.is_prefix or builder.spells(SpecialToken.THINK_CLOSE):  # else nothing would be inside
+        builder.token(SpecialToken.THINK_OPEN)
+        builder.own_words(turn.reasoning or "")

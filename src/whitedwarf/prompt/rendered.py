@@ -49,6 +49,10 @@ class PromptBuilder:
         self._segments: list[Segment] = []
         self._images: list[ImageSource] = []
 
+    def spells(self, token: SpecialToken) -> bool:
+        """Whether the token has a spelling that is not empty."""
+        return self._spellings.of(token) != ""
+
     def token(self, token: SpecialToken) -> None:
         """A control token of the template."""
         self._segments.append(Control(token))
