@@ -7,8 +7,11 @@ Promises: the same texts count as objects, and the same numbers come out: intege
 import json
 import math
 import re
+from typing import TypeAlias
 
 from whitedwarf.conversation.json_value import MAX_INTEGER, MIN_INTEGER, Json
+
+_Container: TypeAlias = dict[str, Json] | list[Json]
 
 MAX_ARGUMENT_DEPTH = 127  # one less than a schema may have
 _MAX_EXACT_DIGITS = 20  # of 2**64 and of -2**63 with its sign
@@ -29,7 +32,7 @@ def parse_arguments(text: str) -> dict[str, Json] | None:
 
 
 def _is_deeper_than(value: dict[str, Json], depth: int) -> bool:
-    level: list[object] = [value]
+    level: list[_Container] = [value]
     for _ in range(depth):
         level = [child for container in level for child in _containers(container)]
         if not level:
@@ -37,9 +40,8 @@ def _is_deeper_than(value: dict[str, Json], depth: int) -> bool:
     return True
 
 
-def _containers(container: object) -> list[object]:
+def _containers(container: _Container) -> list[_Container]:
     items = container.values() if isinstance(container, dict) else container
-    assert isinstance(items, type({}.values()) | list)
     return [item for item in items if isinstance(item, dict | list)]
 
 

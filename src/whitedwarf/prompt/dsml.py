@@ -18,17 +18,18 @@ _DSML = Control(SpecialToken.DSML)
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What follows the DSML token in a tag, how floats are written, and how an empty list of parameters looks."""
+    """What follows the DSML token in a tag, how floats are written, and what stands for no parameters and no tools."""
 
     calls: str
     invoke: str
     parameter: str
     floats: FloatStyle
     no_parameters: str
+    no_tools: str
 
 
-V4 = Dialect("tool_calls", "invoke", "parameter", FloatStyle.V4, no_parameters="")
-V41 = Dialect(" calls", " invoke", " parameter", FloatStyle.V41, no_parameters="\n")
+V4 = Dialect("tool_calls", "invoke", "parameter", FloatStyle.V4, no_parameters="", no_tools="\n")
+V41 = Dialect(" calls", " invoke", " parameter", FloatStyle.V41, no_parameters="\n", no_tools="\n\n")
 
 
 def calls_opening(dialect: Dialect) -> list[Segment]:

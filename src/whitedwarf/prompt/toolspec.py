@@ -6,7 +6,7 @@ from functools import cache
 from whitedwarf.conversation.response_format import JsonObject, JsonSchema, ResponseFormat
 from whitedwarf.conversation.tools import ToolDefinition
 from whitedwarf.prompt import literals
-from whitedwarf.prompt.dsml import V4, Dialect
+from whitedwarf.prompt.dsml import Dialect
 from whitedwarf.prompt.json_style import FloatStyle, dumps
 from whitedwarf.prompt.segments import Segment, Text, parse_rendered
 from whitedwarf.prompt.special import SpecialToken
@@ -20,10 +20,9 @@ def schema_text(tool: ToolDefinition, floats: FloatStyle) -> str:
 
 def tool_prompt(tools: Iterable[ToolDefinition], dialect: Dialect) -> list[Segment]:
     """The chapter about tools; deferred ones are not told of yet."""
-    offered = [tool for tool in tools if not tool.is_deferred]
-    lines = "\n".join(schema_text(tool, dialect.floats) for tool in offered)
-    end = "\n" if dialect is V4 and not offered else "\n\n"
-    return [*_instructions(dialect), Text(lines + end + literals.TOOLS_AFTER)]
+    lines = "\n".join(schema_text(tool, dialect.floats) for tool in tools if not tool.is_deferred)
+    listed = f"{lines}\n\n" if lines else dialect.no_tools
+    return [*_instructions(dialect), Text(listed + literals.TOOLS_AFTER)]
 
 
 def updated_tools(tools: Iterable[ToolDefinition], floats: FloatStyle) -> str:
