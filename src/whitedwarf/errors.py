@@ -4,6 +4,7 @@
     ├── UsageError                  the arguments are wrong (exit code 2)
     ├── FileFormatError             a file is corrupt, truncated or not what it says it is
     │   └── NotDeepSeekV4Error      a healthy file of some other model or of an unsupported variant
+    ├── ConversationError           a conversation contradicts itself or holds what is no JSON (also a ValueError)
     ├── ContextOverflowError        the prompt does not fit in the context
     ├── OutOfMemoryError            too little memory: needed, available, what to do
     ├── BackendError                the asked backend is not here or failed
@@ -30,6 +31,10 @@ class FileFormatError(WhitedwarfError):
 
 class NotDeepSeekV4Error(FileFormatError):
     """A healthy file, but not a DeepSeek V4 model that this engine runs."""
+
+
+class ConversationError(WhitedwarfError, ValueError):
+    """A conversation that contradicts itself, or a part of it that is no JSON value."""
 
 
 class ContextOverflowError(WhitedwarfError):

@@ -3,6 +3,9 @@
 import json
 from pathlib import Path
 
+V41_RELABELLED = {128799: "<｜System｜>", 129264: "<｜image｜>", 129279: "<｜image2｜>"}
+"""What the V4.1 vocabulary calls three tokens of V4's (tests/golden/recipe/README.md)."""
+
 NORMAL, CONTROL, USER_DEFINED, UNUSED = 1, 3, 4, 5
 
 
@@ -35,3 +38,19 @@ def added_tokens(path: Path) -> dict[str, int]:
 def without_added_tokens(path: Path) -> str:
     """The same tokenizer.json as text, with no added tokens: what plain text is measured against."""
     return json.dumps(json.loads(path.read_text(encoding="utf-8")) | {"added_tokens": []})
+
+
+def v41_tokenizer_json(path: Path) -> str:
+    """V4's tokenizer.json as V4.1 has it."""
+    source = json.loads(path.read_text(encoding="utf-8"))
+    for token in source["added_tokens"]:
+        token["content"] = V41_RELABELLED.get(token["id"], token["content"])
+    return json.dumps(source)
+
+
+def v41_metadata(metadata: dict[str, object]) -> dict[str, object]:
+    """V4's metadata as V4.1 has them."""
+    tokens = metadata["tokenizer.ggml.tokens"]
+    assert isinstance(tokens, list)
+    relabelled = [V41_RELABELLED.get(token_id, token) for token_id, token in enumerate(tokens)]
+    return metadata | {"tokenizer.ggml.tokens": relabelled}

@@ -7,9 +7,10 @@ from whitedwarf.cli.answer import Answer, generate_options, show_answer
 from whitedwarf.cli.loading import LoadedModel, note
 from whitedwarf.cli.progress import speeds_text
 from whitedwarf.config import SamplingSettings
-from whitedwarf.conversation.message import Message, Role
+from whitedwarf.conversation.conversation import Conversation
+from whitedwarf.conversation.message import SystemMessage, UserMessage
 from whitedwarf.conversation.thinking import MAX_THINKING_CONTEXT, Thinking
-from whitedwarf.prompt.encode_v4 import render_chat
+from whitedwarf.prompt.encode_v4 import encode
 from whitedwarf.prompt.special import SpecialToken
 from whitedwarf.prompt.tokenizer import Tokenizer
 
@@ -47,5 +48,6 @@ def prompt_ids(tokenizer: Tokenizer, text: str, system: str, thinking: Thinking)
     """A text that starts with the begin-of-sentence marker is a rendered chat; any other is what the user says."""
     if text.startswith(SpecialToken.BOS):
         return tokenizer.encode_rendered(text)
-    messages = [Message(Role.SYSTEM, system), Message(Role.USER, text)]
-    return tokenizer.encode_segments(render_chat(messages, thinking))
+    chat = (SystemMessage(system), UserMessage(text))
+    conversation = Conversation(chat, is_thinking=thinking.is_on, reasoning_effort=thinking.effort)
+    return tokenizer.encode_segments(encode(conversation).segments)

@@ -1,20 +1,53 @@
-"""One message of a conversation: plain values, no tokens and no dialect of any protocol."""
+"""The messages of a conversation: plain values, no tokens and no dialect of any protocol."""
 
 from dataclasses import dataclass
-from enum import StrEnum
+from typing import TypeAlias
 
-
-class Role(StrEnum):
-    """Who speaks."""
-
-    SYSTEM = "system"
-    USER = "user"
-    ASSISTANT = "assistant"
+from whitedwarf.conversation.content import Content
+from whitedwarf.conversation.tools import ToolCall, ToolDefinition
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
-    """What was said. Earlier reasoning is not part of it: DeepSeek V4 does not see it again in a plain chat."""
+class SystemMessage:
+    """What the operator says. `tools` are definitions that become known here (V4.1 only)."""
 
-    role: Role
+    content: Content
+    tools: tuple[ToolDefinition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class UserMessage:
+    """What the user says."""
+
+    content: Content
+
+
+@dataclass(frozen=True, slots=True)
+class AssistantMessage:
+    """What the model said. No calls (`None`) and an empty list of calls are different things to V4.
+
+    `is_prefix` marks the beginning of an answer which the model is to continue.
+    """
+
     content: str
+    reasoning: str | None = None
+    tool_calls: tuple[ToolCall, ...] | None = None
+    is_prefix: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ToolMessage:
+    """What a tool answered to the call of that id."""
+
+    content: Content
+    call_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LatestReminder:
+    """Further instructions at this place, as DeepSeek's own applications give them."""
+
+    content: str
+
+
+Message: TypeAlias = SystemMessage | UserMessage | AssistantMessage | ToolMessage | LatestReminder

@@ -1,52 +1,51 @@
-"""The V4 prompt of a plain chat: system, user and assistant messages, thinking off, high or max.
+"""The V4 prompt of any conversation.
 
-Promises the exact text and control tokens of DeepSeek's reference encoder for these cases (spec/recipe.md 8); the parts
-(`opening`, `user_turn`, `answer_start`) may be tokenised one by one, for each begins and ends at a control token.
-Does not know tools, response formats or images.
+Promises the exact text, control tokens and images of DeepSeek's own encoder (spec/recipe.md 8). The parts (`opening`,
+`user_turn`, `answer_start`) may be tokenised one by one, for each begins and ends at a control token.
 """
 
 from collections.abc import Iterable, Sequence
 
-from whitedwarf.conversation.message import Message, Role
-from whitedwarf.conversation.thinking import Thinking
+from whitedwarf.conversation.content import Content, is_empty, joined
+from whitedwarf.conversation.conversation import Conversation
+from whitedwarf.conversation.message import (
+    AssistantMessage,
+    LatestReminder,
+    Message,
+    SystemMessage,
+    ToolMessage,
+    UserMessage,
+)
+from whitedwarf.conversation.thinking import ReasoningEffort
+from whitedwarf.conversation.tools import ToolCall, ToolChoice
+from whitedwarf.prompt import dsml, literals
+from whitedwarf.prompt.rendered import Prompt, PromptBuilder
 from whitedwarf.prompt.segments import Control, Segment, Text
-from whitedwarf.prompt.special import SpecialToken
+from whitedwarf.prompt.special import PUBLISHED, SpecialToken, Spellings
+from whitedwarf.prompt.toolspec import format_text, tool_prompt
 
-# DeepSeek's own words (spec/recipe_literals.json, "effort" of V4).
-EFFORT = {
-    Thinking.NONE: "",
-    Thinking.HIGH: (
-        "Reasoning Effort: Absolute maximum with no shortcuts permitted.\n"
-        "You MUST be very thorough in your thinking and comprehensively decompose the problem to resolve the root "
-        "cause, rigorously stress-testing your logic against all potential paths, edge cases, and adversarial "
-        "scenarios.\n"
-        "Explicitly write out your entire deliberation process, documenting every intermediate step, considered "
-        "alternative, and rejected hypothesis to ensure absolutely no assumption is left unchecked.\n\n"
-    ),
-    Thinking.MAX: (
-        "Reasoning Effort: Beyond maximum — exhaustive, relentless, and uncompromising.\n"
-        "You MUST reason with the utmost depth and rigor, leaving absolutely nothing to chance: exhaustively "
-        "decompose the problem into its most fundamental components, trace every causal chain to its root, and "
-        "resolve the underlying cause rather than any surface symptom.\n"
-        "Do not stop reasoning until you have independently verified the solution from multiple angles and are "
-        "certain that no assumption remains unchecked and no error remains undiscovered.\n\n"
-    ),
-}
+_EFFORT = {ReasoningEffort.LOW: "", ReasoningEffort.MAX: literals.V4_EFFORT_MAX}
 
 
-def render_chat(messages: Iterable[Message], thinking: Thinking) -> list[Segment]:
-    """The whole prompt, up to where the model's answer begins."""
-    messages = list(messages)
-    system = "\n\n".join(m.content for m in messages if m.role is Role.SYSTEM and m.content)
-    segments = opening(system, thinking)
-    for message in _merge_users([m for m in messages if m.role is not Role.SYSTEM]):
-        segments += user_turn(message.content) if message.role is Role.USER else past_answer(message.content)
-    return segments + answer_start(thinking)
+def encode(conversation: Conversation, spellings: Spellings = PUBLISHED) -> Prompt:
+    """The whole prompt, up to where the model's answer begins or goes on."""
+    builder = PromptBuilder(spellings)
+    _write_opening(builder, conversation)
+    turns = _ordered(_merged(m for m in conversation.messages if not isinstance(m, SystemMessage)))
+    for index, turn in enumerate(turns):
+        _write_turn(builder, conversation, turns, index, turn)
+    if not (turns and _is_prefix(turns[-1])):
+        builder.extend(answer_start(is_thinking=conversation.is_thinking))
+    if conversation.offers_tools and conversation.tool_choice is ToolChoice.REQUIRED:
+        builder.extend(dsml.calls_opening(dsml.V4))
+    return builder.finish()
 
 
-def opening(system: str, thinking: Thinking) -> list[Segment]:
-    """What stands before the first turn; an empty `system` adds nothing."""
-    return [Control(SpecialToken.BOS), Text(EFFORT[thinking] + system)]
+def opening(conversation: Conversation) -> tuple[Segment, ...]:
+    """What stands before the first turn."""
+    builder = PromptBuilder(PUBLISHED)
+    _write_opening(builder, conversation)
+    return builder.finish().segments
 
 
 def user_turn(text: str) -> list[Segment]:
@@ -54,25 +53,117 @@ def user_turn(text: str) -> list[Segment]:
     return [Control(SpecialToken.USER), Text(text)]
 
 
-def answer_start(thinking: Thinking) -> list[Segment]:
+def answer_start(*, is_thinking: bool) -> list[Segment]:
     """Where the model takes over: inside a thought, or with thinking already closed."""
-    opener = SpecialToken.THINK_CLOSE if thinking is Thinking.NONE else SpecialToken.THINK_OPEN
+    opener = SpecialToken.THINK_OPEN if is_thinking else SpecialToken.THINK_CLOSE
     return [Control(SpecialToken.ASSISTANT), Control(opener)]
 
 
-def past_answer(text: str) -> list[Segment]:
-    """An earlier answer, without its thoughts."""
-    closed = Control(SpecialToken.THINK_CLOSE)
-    return [Control(SpecialToken.ASSISTANT), closed, Text(text), Control(SpecialToken.EOS)]
+def _write_opening(builder: PromptBuilder, conversation: Conversation) -> None:
+    builder.token(SpecialToken.BOS)
+    if conversation.is_thinking:
+        builder.text(_effort_text(conversation.reasoning_effort))
+    _write_system(builder, [m.content for m in conversation.messages if isinstance(m, SystemMessage)])
+    if conversation.offers_tools:
+        builder.extend(tool_prompt(conversation.tools, dsml.V4))
+    builder.text(format_text(conversation.response_format, literals.V4_JSON_OBJECT, dsml.V4.floats))
 
 
-def _merge_users(messages: Sequence[Message]) -> list[Message]:
-    """Neighbouring user messages become one, with an empty line between where both say something."""
+def _effort_text(effort: ReasoningEffort | None) -> str:
+    return literals.V4_EFFORT_HIGH if effort is None else _EFFORT.get(effort, literals.V4_EFFORT_HIGH)
+
+
+def _write_system(builder: PromptBuilder, contents: Iterable[Content]) -> None:
+    whole: Content = ""
+    for content in contents:
+        if not is_empty(content):  # its images, which have no place, go with it
+            whole = _appended(whole, content)
+    builder.content(whole)
+
+
+def _appended(first: Content, second: Content) -> Content:
+    """An empty line goes between where both say something."""
+    return joined(first, second, "" if is_empty(first) or is_empty(second) else literals.SEPARATOR)
+
+
+def _merged(messages: Iterable[Message]) -> list[Message]:
+    """Neighbouring user messages become one."""
     merged: list[Message] = []
     for message in messages:
-        if merged and message.role is Role.USER and merged[-1].role is Role.USER:
-            earlier = merged.pop().content
-            joint = "\n\n" if earlier and message.content else ""
-            message = Message(Role.USER, earlier + joint + message.content)
-        merged.append(message)
+        if merged and isinstance(message, UserMessage) and isinstance(earlier := merged[-1], UserMessage):
+            merged[-1] = UserMessage(_appended(earlier.content, message.content))
+        else:
+            merged.append(message)
     return merged
+
+
+def _ordered(turns: list[Message]) -> list[Message]:
+    """Right after an assistant's n calls, n turns are sorted: results first, by the id of their call."""
+    calls = [
+        (index, len(turn.tool_calls))
+        for index, turn in enumerate(turns)
+        if isinstance(turn, AssistantMessage) and turn.tool_calls is not None
+    ]
+    ordered = list(turns)
+    for index, count in calls:
+        window = slice(index + 1, index + 1 + count)
+        if window.stop <= len(ordered):
+            ordered[window] = sorted(ordered[window], key=_result_rank)
+    return ordered
+
+
+def _result_rank(turn: Message) -> tuple[bool, bool, str]:
+    if not isinstance(turn, ToolMessage):
+        return (True, False, "")
+    return (False, turn.call_id is not None, turn.call_id or "")  # no id comes before an empty one
+
+
+def _is_prefix(turn: Message) -> bool:
+    return isinstance(turn, AssistantMessage) and turn.is_prefix
+
+
+def _write_turn(
+    builder: PromptBuilder, conversation: Conversation, turns: Sequence[Message], index: int, turn: Message
+) -> None:
+    earlier = turns[index - 1] if index else None
+    match turn:
+        case UserMessage(content):
+            _write_user_side(builder, follows_on=isinstance(earlier, UserMessage | ToolMessage))
+            builder.content(content)
+        case ToolMessage(content):
+            _write_user_side(builder, follows_on=isinstance(earlier, ToolMessage))
+            builder.text(literals.RESULT_OPEN)
+            builder.content(content)
+            builder.text(literals.RESULT_CLOSE)
+        case LatestReminder(content):
+            builder.token(SpecialToken.LATEST_REMINDER)
+            builder.text(content)
+        case AssistantMessage():
+            _write_assistant(builder, conversation, turn, is_last=index == len(turns) - 1)
+
+
+def _write_user_side(builder: PromptBuilder, *, follows_on: bool) -> None:
+    if follows_on:
+        builder.text(literals.SEPARATOR)
+    else:
+        builder.token(SpecialToken.USER)
+
+
+def _write_assistant(
+    builder: PromptBuilder, conversation: Conversation, turn: AssistantMessage, *, is_last: bool
+) -> None:
+    builder.token(SpecialToken.ASSISTANT)
+    if turn.reasoning is not None and (conversation.offers_tools or turn.is_prefix):
+        builder.token(SpecialToken.THINK_OPEN)
+        builder.own_words(turn.reasoning)
+    if not (turn.is_prefix and conversation.is_thinking and not turn.content):
+        builder.token(SpecialToken.THINK_CLOSE)
+    builder.own_words(turn.content)
+    if turn.tool_calls is not None:
+        builder.extend(dsml.calls_block(sorted(turn.tool_calls, key=_call_id), dsml.V4))
+    if not (turn.is_prefix and is_last):
+        builder.token(SpecialToken.EOS)
+
+
+def _call_id(call: ToolCall) -> str:
+    return call.id

@@ -4,6 +4,8 @@ Nothing else in the project writes a control token's spelling: prompts are made 
 one of these values. Spellings: spec/recipe.md 8 (`special_tokens`), spec/product.md 0.3.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -40,3 +42,29 @@ RENDERED_CHAT_TOKENS = (
     SpecialToken.DSML,
 )
 """The only spellings that a *rendered* chat text may turn into control tokens (spec/product.md 0.3)."""
+
+GROUNDING_TOKENS = (
+    SpecialToken.REF,
+    SpecialToken.REF_END,
+    SpecialToken.BOX,
+    SpecialToken.BOX_END,
+    SpecialToken.POINT,
+    SpecialToken.POINT_END,
+    SpecialToken.POLYGON,
+    SpecialToken.POLYGON_END,
+)
+"""What the model itself writes around places in an image; in its own earlier words these spellings are tokens again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spellings:
+    """How control tokens are spelt in a rendered prompt: as published, but for those in `changed`."""
+
+    changed: Mapping[SpecialToken, str] = field(default_factory=dict)
+
+    def of(self, token: SpecialToken) -> str:
+        """The spelling of one token; it may be empty."""
+        return self.changed.get(token, token.value)
+
+
+PUBLISHED = Spellings()
