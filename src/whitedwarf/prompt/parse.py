@@ -1,0 +1,104 @@
+"""The model's output, token by token, to typed events: reasoning, text, tool calls, the end.
+
+Promises: whatever the pieces, the same events add up; a stop string is never shown, not even in part; control tokens
+count only as tokens when ids are fed, by their spelling when text is fed. `ParseMode.STRICT` is DeepSeek's own parser
+to the letter, `SALVAGE` repairs and counts. Does not know any protocol. Spec: recipe.md 12.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from whitedwarf.conversation.events import BackendReason, Event, FinishReason, RepairKind
+from whitedwarf.prompt.answer_reader import AnswerReader
+from whitedwarf.prompt.dsml_reader import DsmlReader
+from whitedwarf.prompt.event_log import EventLog
+from whitedwarf.prompt.marker_matcher import Pattern
+from whitedwarf.prompt.markup import SPELT, TYPED
+from whitedwarf.prompt.output_segment import Segment, SegmentDecoder
+from whitedwarf.prompt.parse_options import ParseMode, ParseOptions
+from whitedwarf.prompt.parse_state import Rule
+from whitedwarf.prompt.text_scanner import TextScanner
+from whitedwarf.prompt.tokenizer import Tokenizer
+
+
+class OutputParser:
+    """One answer. With a tokenizer it is fed ids, without one it is fed text; never both."""
+
+    def __init__(self, options: ParseOptions, tokenizer: Tokenizer | None = None) -> None:
+        self._log = EventLog()
+        self._scanner = TextScanner()
+        strict = options.mode is ParseMode.STRICT
+        self._decoder = SegmentDecoder(tokenizer, holds_invalid=strict) if tokenizer else None
+        markup = TYPED if tokenizer else SPELT
+        self._calls = DsmlReader(self._scanner, self._log, markup)
+        opener = Rule(Pattern(markup.open_tag, eats_newlines=True), self._calls.open_block)
+        self._answer = AnswerReader(
+            self._scanner,
+            self._log,
+            markup,
+            options,
+            stop=self._stop,
+            block_rules=[opener] if options.parse_tool_calls else [],
+        )
+        self.is_finished = False
+        if options.starts_in_tool_calls:
+            self._calls.open_block()
+        else:
+            self._answer.begin()
+
+    @property
+    def repairs(self) -> dict[RepairKind, int]:
+        """How often each repair was made."""
+        return dict(self._log.repairs)
+
+    def feed_text(self, text: str, token_count: int = 1) -> list[Event]:
+        """Events that this piece of text completes."""
+        if self._decoder is not None:
+            raise ValueError("this parser has a tokenizer and expects ids; text came: make one without a tokenizer")
+        self._check_open()
+        self._log.completion_tokens += token_count
+        self._scanner.feed(Segment(text))
+        return self._log.take()
+
+    def feed_ids(self, ids: Iterable[int]) -> list[Event]:
+        """Events that these ids complete; ids outside the vocabulary are ignored."""
+        if self._decoder is None:
+            raise ValueError("this parser has no tokenizer and expects text; ids came: give it a tokenizer")
+        self._check_open()
+        self._feed_segments(self._decoder.feed(ids))
+        return self._log.take()
+
+    def finish(self, reason: BackendReason = BackendReason.STOP) -> list[Event]:
+        """The last events; nothing more when a stop string has ended the answer before."""
+        if self.is_finished:
+            return []
+        if self._decoder is not None:
+            self._feed_segments(self._decoder.finish())
+        if not self.is_finished:
+            self._scanner.finish()
+            self._calls.finish(is_complete=reason is BackendReason.STOP)
+            self._end(self._reason(reason))
+        return self._log.take()
+
+    def _feed_segments(self, segments: Sequence[Segment]) -> None:
+        for segment in segments:
+            if self.is_finished:
+                return
+            self._log.completion_tokens = segment.token_span[1]
+            self._scanner.feed(segment)
+
+    def _check_open(self) -> None:
+        if self.is_finished:
+            raise ValueError("the answer is finished and expects nothing more; another piece came")
+
+    def _reason(self, reason: BackendReason) -> FinishReason:
+        if reason is BackendReason.STOP and self._log.calls_started:
+            return FinishReason.TOOL_CALLS
+        return FinishReason(reason.value)
+
+    def _stop(self, text: str) -> None:
+        self._end(FinishReason.STOP_STRING, text)
+
+    def _end(self, reason: FinishReason, stop_string: str | None = None) -> None:
+        self._scanner.close()
+        self._log.finish(reason, stop_string)
+        self.is_finished = True
