@@ -44,7 +44,7 @@ class AnswerReader:
         self.content = state([*stops, ignored, *block], log.text, flushes=True, is_shared=not stops)
         blank = self._blank
         opened = [Rule(Pattern(fence), self._to_fence) for fence in _FENCES]
-        opened += [Rule(Pattern(bracket), self._to_bare) for bracket in "{["]
+        opened += [Rule(Pattern(bracket), partial(self._to_bare, bracket)) for bracket in "{["]
         self.before_json = state([ignored, *block, *opened], blank, flushes=True)
         fence_end = Rule(Pattern(_FENCE_END), self._to_after_json)
         self._json = state([*stops, fence_end], log.text, flushes=True, is_shared=not stops)
@@ -76,9 +76,11 @@ class AnswerReader:
     def _to_fence(self) -> None:
         self._scanner.enter(self._json)
 
-    def _to_bare(self) -> None:
+    def _to_bare(self, bracket: str) -> None:
+        segment = self._scanner.marker_segment
+        assert segment is not None
+        self._log.text(bracket, segment, 0)
         self._scanner.enter(self._json)
-        self._scanner.keep_marker()
 
     def _to_after_json(self) -> None:
         self._scanner.enter(self._after_json)

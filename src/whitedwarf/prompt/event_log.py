@@ -20,6 +20,8 @@ class EventLog:
 
     def __init__(self) -> None:
         self._events: list[Event] = []
+        self._marked = 0
+        self._thought: list[str] = []
         self._arguments: list[str] = []
         self._open_name: str | None = None
         self.calls_started = 0
@@ -28,15 +30,28 @@ class EventLog:
         self.completion_tokens = 0
         self.repairs: dict[RepairKind, int] = {}
 
-    def take(self) -> list[Event]:
-        """The events since the last call."""
-        events, self._events = self._events, []
+    def mark(self) -> None:
+        """What follows comes from the latest marker."""
+        self._marked = len(self._events)
+
+    def take(self, *, without_latest: bool = False) -> list[Event]:
+        """The events since the last call; `without_latest` leaves those of the latest marker for the next call."""
+        count = self._marked if without_latest else len(self._events)
+        events = self._events[:count]
+        del self._events[:count]
+        self._marked = 0
         return events
 
     def reasoning(self, text: str, segment: Segment, offset: int) -> None:
         """More thinking."""
         self.reasoning_tokens += segment.tokens_between(offset, offset + len(text))
+        self._thought.append(text)
         self._events.append(ReasoningDelta(text, segment.token_span))
+
+    @property
+    def thought(self) -> str:
+        """All thinking so far."""
+        return "".join(self._thought)
 
     def text(self, text: str, segment: Segment, offset: int) -> None:
         """More of the answer."""

@@ -25,7 +25,7 @@ _STAND_INS = {SpecialToken.THINK_CLOSE.value: CONTROL_THINK_CLOSE, SpecialToken.
 class Segment:
     """`text` is what markers are looked for in, `spelling` what a control token shows as (None for ordinary text).
 
-    `start`: where in the whole output it begins; `cut`: an offset at which it is shown as two pieces, 0 for none.
+    `start`: where in the whole output it begins.
     `id_starts`: where the text of each id begins in `text`; None for a text piece.
     """
 
@@ -34,7 +34,6 @@ class Segment:
     spelling: str | None = None
     id_starts: list[int] | None = None
     start: int = 0
-    cut: int = 0
 
     def tokens_between(self, begin: int, end: int) -> int:
         """How many tokens the part of `text` counts for: a text piece is one, whatever its size."""

@@ -21,29 +21,16 @@ from whitedwarf.prompt.tokenizer import Tokenizer
 
 
 class OutputParser:
-    """One answer. With a tokenizer it is fed ids, without one it is fed text; never both."""
+    """One answer, fed either ids (a tokenizer is needed) or text: the first piece decides."""
 
     def __init__(self, options: ParseOptions, tokenizer: Tokenizer | None = None) -> None:
+        self._options = options
+        self._tokenizer = tokenizer
         self._log = EventLog()
-        self._scanner = TextScanner()
-        strict = options.mode is ParseMode.STRICT
-        self._decoder = SegmentDecoder(tokenizer, holds_invalid=strict) if tokenizer else None
-        markup = TYPED if tokenizer else SPELT
-        self._calls = DsmlReader(self._scanner, self._log, markup)
-        opener = Rule(Pattern(markup.open_tag, eats_newlines=True), self._calls.open_block)
-        self._answer = AnswerReader(
-            self._scanner,
-            self._log,
-            markup,
-            options,
-            stop=self._stop,
-            block_rules=[opener] if options.parse_tool_calls else [],
-        )
+        self._scanner = TextScanner(self._log.mark)
+        self._decoder: SegmentDecoder | None = None
+        self._calls: DsmlReader | None = None
         self.is_finished = False
-        if options.starts_in_tool_calls:
-            self._calls.open_block()
-        else:
-            self._answer.begin()
 
     @property
     def repairs(self) -> dict[RepairKind, int]:
@@ -52,32 +39,54 @@ class OutputParser:
 
     def feed_text(self, text: str, token_count: int = 1) -> list[Event]:
         """Events that this piece of text completes."""
-        if self._decoder is not None:
-            raise ValueError("this parser has a tokenizer and expects ids; text came: make one without a tokenizer")
-        self._check_open()
+        self._begin(takes_ids=False)
         self._log.completion_tokens += token_count
         self._scanner.feed(Segment(text))
-        return self._log.take()
+        return self._log.take(without_latest=self._scanner.is_undecided)
 
     def feed_ids(self, ids: Iterable[int]) -> list[Event]:
-        """Events that these ids complete; ids outside the vocabulary are ignored."""
-        if self._decoder is None:
-            raise ValueError("this parser has no tokenizer and expects text; ids came: give it a tokenizer")
-        self._check_open()
+        """Events that these ids complete; ids outside the vocabulary are no text."""
+        self._begin(takes_ids=True)
+        assert self._decoder is not None
         self._feed_segments(self._decoder.feed(ids))
-        return self._log.take()
+        return self._log.take(without_latest=self._scanner.is_undecided)
 
     def finish(self, reason: BackendReason = BackendReason.STOP) -> list[Event]:
-        """The last events; nothing more when a stop string has ended the answer before."""
+        """The last events; nothing more when the answer has ended before."""
         if self.is_finished:
             return []
         if self._decoder is not None:
             self._feed_segments(self._decoder.finish())
         if not self.is_finished:
             self._scanner.finish()
-            self._calls.finish(is_complete=reason is BackendReason.STOP)
+            if self._calls is not None:
+                self._calls.finish(is_complete=reason is BackendReason.STOP)
             self._end(self._reason(reason))
         return self._log.take()
+
+    def _begin(self, *, takes_ids: bool) -> None:
+        if self.is_finished:
+            raise ValueError("the answer is finished and expects nothing more; another piece came")
+        if self._calls is None:
+            self._prepare(takes_ids)
+        elif takes_ids != (self._decoder is not None):
+            raise ValueError("text and ids came for one answer; expected one kind from the first piece to the last")
+
+    def _prepare(self, takes_ids: bool) -> None:
+        options = self._options
+        if takes_ids:
+            if self._tokenizer is None:
+                raise ValueError("ids came, but this parser has no tokenizer: give it one, or feed text")
+            self._decoder = SegmentDecoder(self._tokenizer, holds_invalid=options.mode is ParseMode.STRICT)
+        markup = TYPED if takes_ids else SPELT
+        calls = self._calls = DsmlReader(self._scanner, self._log, markup)
+        opener = Rule(Pattern(markup.open_tag, eats_newlines=True), calls.open_block)
+        rules = [opener] if options.parse_tool_calls else []
+        answer = AnswerReader(self._scanner, self._log, markup, options, stop=self._stop, block_rules=rules)
+        if options.starts_in_tool_calls:
+            calls.open_block()
+        else:
+            answer.begin()
 
     def _feed_segments(self, segments: Sequence[Segment]) -> None:
         for segment in segments:
@@ -85,10 +94,6 @@ class OutputParser:
                 return
             self._log.completion_tokens = segment.token_span[1]
             self._scanner.feed(segment)
-
-    def _check_open(self) -> None:
-        if self.is_finished:
-            raise ValueError("the answer is finished and expects nothing more; another piece came")
 
     def _reason(self, reason: BackendReason) -> FinishReason:
         if reason is BackendReason.STOP and self._log.calls_started:
@@ -100,5 +105,7 @@ class OutputParser:
 
     def _end(self, reason: FinishReason, stop_string: str | None = None) -> None:
         self._scanner.close()
+        if self._options.mode is ParseMode.STRICT and self._tokenizer is not None:
+            self._log.reasoning_tokens = self._tokenizer.count_spelt(self._log.thought)
         self._log.finish(reason, stop_string)
         self.is_finished = True

@@ -6,6 +6,8 @@ become a marker the whole piece holding it waits. Every character is looked at o
 stream of any length costs linear time. Does not know what states mean.
 """
 
+from collections.abc import Callable
+
 from whitedwarf.prompt.marker_matcher import NEWLINE, Node
 from whitedwarf.prompt.output_segment import Segment
 from whitedwarf.prompt.parse_state import ParseState
@@ -14,13 +16,16 @@ from whitedwarf.prompt.parse_state import ParseState
 class TextScanner:
     """`taken` counts characters of the whole output that are settled; positions are absolute."""
 
-    def __init__(self) -> None:
+    def __init__(self, mark_settled: Callable[[], None]) -> None:
+        self._mark_settled = mark_settled
         self._pending: list[Segment] = []
         self._received = 0
         self._taken = 0
         self._index = 0  # where scanning goes on: segment in `_pending` and offset in its text
         self._offset = 0
         self._closed = False
+        self._floor = 0  # where the last marker or the last text given out ended
+        self.is_undecided = False  # all text since the last marker may still become the next one
         self._is_fresh = False  # a marker was the last thing: empty pieces right after it belong to it
         self._state: ParseState
         self._node: Node
@@ -34,17 +39,6 @@ class TextScanner:
         self._run_starts = [0] * len(new.actions)
         self._index = 0
         self._offset = self._taken - self._pending[0].start if self._pending else 0
-
-    def keep_marker(self) -> None:
-        """The one-character marker just found is text after all: the first of the state entered, and a piece of its own."""
-        last = self.marker_segment
-        assert last is not None
-        if not self._pending or self._pending[0] is not last:
-            self._pending.insert(0, last)
-        last.cut = self._taken - last.start
-        self._index, self._offset = 0, last.cut
-        self._taken -= 1
-        self._is_fresh = False
 
     def close(self) -> None:
         """Drop everything that waits; nothing is given out any more."""
@@ -73,6 +67,7 @@ class TextScanner:
     def _run(self) -> None:
         while not self._closed and (self._skip_newlines() if self._state.after_newlines else self._find_marker()):
             pass
+        self.is_undecided = False
         if not self._closed and self._pending and self._state.after_newlines is None:
             self._release(self._settled_segments())
 
@@ -113,12 +108,13 @@ class TextScanner:
                 self._give(segment, begin)
         last = pending[index]
         del pending[: index + (last.start + len(last.text) == end)]
-        self._taken = end
+        self._taken = self._floor = end
         self._is_fresh = not pending
         self.marker_segment = last
         action = self._state.actions[match]
         self._node = self._state.matcher.root
         self._index, self._offset = 0, end - pending[0].start if pending else 0
+        self._mark_settled()
         action()
 
     def _give(self, segment: Segment, end: int) -> None:
@@ -127,9 +123,6 @@ class TextScanner:
         begin = max(self._taken - segment.start, 0)
         stop = min(end - segment.start, size)
         if stop > begin:
-            if begin < segment.cut < stop:
-                self._state.sink(segment.text[begin : segment.cut], segment, begin)
-                begin = segment.cut
             text = segment.text if segment.spelling is None else segment.spelling
             whole = stop - begin == size
             self._state.sink(text if whole else text[begin:stop], segment, begin)
@@ -144,14 +137,17 @@ class TextScanner:
         for pattern in node.runs:
             held = min(held, self._run_starts[pattern])
         count = 0
-        while held > self._taken and count < len(pending) and pending[count].start + len(pending[count].text) <= held:
+        self.is_undecided = held <= self._floor
+        while not self.is_undecided and count < len(pending) and pending[count].start + len(pending[count].text) <= held:
             count += 1
         return count
 
     def _release(self, count: int) -> None:
         for segment in self._pending[:count]:
             self._give(segment, self._received)
-            self._taken = segment.start + len(segment.text)
+            self._taken = self._floor = segment.start + len(segment.text)
+        if count:
+            self._mark_settled()
         del self._pending[:count]
         self._index, self._offset = len(self._pending), 0
 
