@@ -39,7 +39,6 @@ class RepairKind(StrEnum):
     UNWANTED_CALL = "unwanted_call"
     BAD_ATTRIBUTE = "bad_attribute"
     INVALID_JSON = "invalid_json"
-    DUPLICATE_PARAMETER = "duplicate_parameter"
     UNCLOSED_CALL = "unclosed_call"
     TRUNCATED_CALL = "truncated_call"
     RUNAWAY_CALL = "runaway_call"

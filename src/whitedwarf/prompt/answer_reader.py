@@ -11,7 +11,7 @@ from whitedwarf.prompt.event_log import EventLog
 from whitedwarf.prompt.marker_matcher import NEWLINE, Pattern, shared_matcher
 from whitedwarf.prompt.markup import Markup
 from whitedwarf.prompt.output_segment import Segment
-from whitedwarf.prompt.parse_options import ParseOptions, ParseStart
+from whitedwarf.prompt.parse_options import ParseMode, ParseOptions, ParseStart
 from whitedwarf.prompt.parse_state import Action, ParseState, Rule, drop, state
 from whitedwarf.prompt.text_scanner import TextScanner
 
@@ -20,7 +20,7 @@ _FENCE_END = "\n```"
 
 
 class AnswerReader:
-    """The states of one answer; `extra_rules` are further markers that reasoning and answer share."""
+    """The states of one answer; `block_rules` are the markers of calls that reasoning and answer share."""
 
     def __init__(
         self,
@@ -35,6 +35,8 @@ class AnswerReader:
         self._scanner = scanner
         self._log = log
         self._options = options
+        self._has_blank = False
+        self.is_thinking = False
         stops = [Rule(Pattern(text), partial(stop, text)) for text in options.stop_strings]
         think_close = Pattern(markup.think_close)
         block = list(block_rules)
@@ -61,25 +63,41 @@ class AnswerReader:
             ParseStart.REASONING_CONTINUED: self.reasoning,
             ParseStart.CONTENT_CONTINUED: self.before_json if self._options.parse_json_output else self.content,
         }
+        self.is_thinking = self._options.start in (ParseStart.REASONING, ParseStart.REASONING_CONTINUED)
         self._scanner.enter(first[self._options.start])
 
     def go_on(self) -> None:
         """Enter (or come back to) the answer proper."""
         self._scanner.enter(self.before_json if self._options.parse_json_output else self.content)
 
+    def resume(self) -> None:
+        """Come back to where a block that was none interrupted."""
+        if self.is_thinking:
+            self._scanner.enter(self.reasoning)
+        else:
+            self.go_on()
+
     def _end_thought(self) -> None:
+        self.is_thinking = False
         self._scanner.enter(self._answer_start)
 
     def _blank(self, text: str, segment: Segment, offset: int) -> None:
-        self._log.text(" ", segment, offset)
+        """Officially every piece becomes a space, however the text was cut; salvage makes one of them all."""
+        if self._options.mode is ParseMode.STRICT:
+            self._log.text(" ", segment, offset)
+        elif text and not self._has_blank:
+            self._has_blank = True
+            self._log.text(" ", segment, offset)
 
     def _to_fence(self) -> None:
+        self._has_blank = False
         self._scanner.enter(self._json)
 
     def _to_bare(self, bracket: str) -> None:
         segment = self._scanner.marker_segment
         assert segment is not None
         self._log.text(bracket, segment, 0)
+        self._has_blank = False
         self._scanner.enter(self._json)
 
     def _to_after_json(self) -> None:

@@ -21,6 +21,7 @@ class DsmlReader:
         self._log = log
         self._name: list[str] = []
         self._has_parameters = False
+        self._open_tag = markup.open_tag
         close_tag = Pattern(markup.close_tag)
         done = [Rule(pattern, self._to_done) for pattern in markup.block_ends]
         self._block = state([Rule(Pattern('invoke name="'), self._to_name), *done], drop)
@@ -35,12 +36,18 @@ class DsmlReader:
 
     def open_block(self) -> None:
         """The block was opened."""
+        self._log.call_since = self._log.completion_tokens
         self._scanner.enter(self._block)
+
+    def content_rules(self) -> list[Rule]:
+        """What in reasoning or answer leads here."""
+        return [Rule(Pattern(self._open_tag, eats_newlines=True), self.open_block)]
 
     def finish(self, *, is_complete: bool) -> None:
         """The output ended: an open call stays open."""
 
     def _to_done(self) -> None:
+        self._log.call_since = None
         self._scanner.enter(self._done)
 
     def _to_name(self) -> None:

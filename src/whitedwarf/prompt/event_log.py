@@ -28,6 +28,7 @@ class EventLog:
         self.calls_finished = 0
         self.reasoning_tokens = 0
         self.completion_tokens = 0
+        self.call_since: int | None = None  # completion tokens when the open block or its latest call began
         self.repairs: dict[RepairKind, int] = {}
 
     def mark(self) -> None:
@@ -62,6 +63,7 @@ class EventLog:
         self._events.append(ToolCallStarted(self.calls_started, name))
         self._open_name = name
         self._arguments.clear()
+        self.call_since = self.completion_tokens
         self.calls_started += 1
 
     def arguments(self, fragment: str) -> None:

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from whitedwarf.conversation.events import BackendReason, Event, FinishReason, RepairKind
 from whitedwarf.prompt.answer_reader import AnswerReader
 from whitedwarf.prompt.dsml_reader import DsmlReader
+from whitedwarf.prompt.dsml_salvage import SalvageReader
 from whitedwarf.prompt.event_log import EventLog
-from whitedwarf.prompt.marker_matcher import Pattern
-from whitedwarf.prompt.markup import SPELT, TYPED
+from whitedwarf.prompt.markup import SPELT, TYPED, Markup
 from whitedwarf.prompt.output_segment import Segment, SegmentDecoder
 from whitedwarf.prompt.parse_options import ParseMode, ParseOptions
 from whitedwarf.prompt.parse_state import Rule
@@ -29,7 +29,7 @@ class OutputParser:
         self._log = EventLog()
         self._scanner = TextScanner(self._log.mark)
         self._decoder: SegmentDecoder | None = None
-        self._calls: DsmlReader | None = None
+        self._calls: DsmlReader | SalvageReader | None = None
         self.is_finished = False
 
     @property
@@ -42,17 +42,17 @@ class OutputParser:
         self._begin(takes_ids=False)
         self._log.completion_tokens += token_count
         self._scanner.feed(Segment(text))
-        return self._log.take(without_latest=self._scanner.is_undecided)
+        return self._taken()
 
     def feed_ids(self, ids: Iterable[int]) -> list[Event]:
         """Events that these ids complete; ids outside the vocabulary are no text."""
         self._begin(takes_ids=True)
         assert self._decoder is not None
         self._feed_segments(self._decoder.feed(ids))
-        return self._log.take(without_latest=self._scanner.is_undecided)
+        return self._taken()
 
-    def finish(self, reason: BackendReason = BackendReason.STOP) -> list[Event]:
-        """The last events; nothing more when the answer has ended before."""
+    def finish(self, reason: BackendReason | None = None) -> list[Event]:
+        """The last events; none when the answer has ended before. No reason (a cut stream) is told as a plain stop."""
         if self.is_finished:
             return []
         if self._decoder is not None:
@@ -63,6 +63,13 @@ class OutputParser:
                 self._calls.finish(is_complete=reason is BackendReason.STOP)
             self._end(self._reason(reason))
         return self._log.take()
+
+    def _taken(self) -> list[Event]:
+        since, limit = self._log.call_since, self._options.max_call_tokens
+        if limit is not None and since is not None and self._log.completion_tokens - since > limit:
+            self._log.repair(RepairKind.RUNAWAY_CALL)
+            self._end(FinishReason.LENGTH)
+        return self._log.take(without_latest=self._scanner.is_undecided and not self.is_finished)
 
     def _begin(self, *, takes_ids: bool) -> None:
         if self.is_finished:
@@ -79,11 +86,26 @@ class OutputParser:
                 raise ValueError("ids came, but this parser has no tokenizer: give it one, or feed text")
             self._decoder = SegmentDecoder(self._tokenizer, holds_invalid=options.mode is ParseMode.STRICT)
         markup = TYPED if takes_ids else SPELT
+        if options.mode is ParseMode.STRICT:
+            self._prepare_strict(markup)
+        else:
+            self._prepare_salvage(markup)
+
+    def _prepare_strict(self, markup: Markup) -> None:
         calls = self._calls = DsmlReader(self._scanner, self._log, markup)
-        opener = Rule(Pattern(markup.open_tag, eats_newlines=True), calls.open_block)
-        rules = [opener] if options.parse_tool_calls else []
-        answer = AnswerReader(self._scanner, self._log, markup, options, stop=self._stop, block_rules=rules)
-        if options.starts_in_tool_calls:
+        self._enter_first(self._answer(markup, calls.content_rules() if self._options.parse_tool_calls else []), calls)
+
+    def _prepare_salvage(self, markup: Markup) -> None:
+        is_wanted = self._options.parse_tool_calls
+        calls = self._calls = SalvageReader(self._scanner, self._log, markup, is_wanted=is_wanted)
+        calls.answer = self._answer(markup, calls.content_rules())
+        self._enter_first(calls.answer, calls)
+
+    def _answer(self, markup: Markup, rules: list[Rule]) -> AnswerReader:
+        return AnswerReader(self._scanner, self._log, markup, self._options, stop=self._stop, block_rules=rules)
+
+    def _enter_first(self, answer: AnswerReader, calls: DsmlReader | SalvageReader) -> None:
+        if self._options.starts_in_tool_calls:
             calls.open_block()
         else:
             answer.begin()
@@ -95,8 +117,12 @@ class OutputParser:
             self._log.completion_tokens = segment.token_span[1]
             self._scanner.feed(segment)
 
-    def _reason(self, reason: BackendReason) -> FinishReason:
-        if reason is BackendReason.STOP and self._log.calls_started:
+    def _reason(self, reason: BackendReason | None) -> FinishReason:
+        if reason is None:
+            return FinishReason.STOP
+        strict = self._options.mode is ParseMode.STRICT
+        calls = self._log.calls_started if strict else self._log.calls_finished
+        if reason is BackendReason.STOP and calls:
             return FinishReason.TOOL_CALLS
         return FinishReason(reason.value)
 

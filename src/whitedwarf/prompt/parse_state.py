@@ -23,7 +23,8 @@ class ParseState:
     """`flushes`: text still held when the output ends was no marker and goes to the sink, otherwise it is dropped.
 
     `after_newlines`: leading newlines are dropped one by one, then this state follows; `sink` is never used.
-    `text_limit`: nothing is given out before a marker decides; more text than this calls `on_limit`.
+    `text_limit`: nothing is given out before a marker decides; when more text than this comes first, `on_limit` is
+    called and the text is still there for the state it enters.
     """
 
     matcher: Matcher
@@ -40,6 +41,13 @@ def state(rules: list[Rule], sink: Sink, *, flushes: bool = False, is_shared: bo
     patterns = tuple([rule.pattern for rule in rules])
     matcher = shared_matcher(patterns) if is_shared else Matcher(patterns)
     return ParseState(matcher, tuple([rule.action for rule in rules]), sink, flushes)
+
+
+def limited_state(rules: list[Rule], sink: Sink, text_limit: int, on_limit: Action) -> ParseState:
+    """A state that looks for a marker in a short text only."""
+    patterns = tuple([rule.pattern for rule in rules])
+    actions = tuple([rule.action for rule in rules])
+    return ParseState(shared_matcher(patterns), actions, sink, text_limit=text_limit, on_limit=on_limit)
 
 
 def drop(text: str, segment: Segment, offset: int) -> None:

@@ -25,7 +25,8 @@ class TextScanner:
         self._offset = 0
         self._closed = False
         self._floor = 0  # where the last marker or the last text given out ended
-        self.is_undecided = False  # all text since the last marker may still become the next one
+        self._marker_home: Segment | None = None  # the piece that holds all of the last marker
+        self.is_undecided = False  # all that follows the last marker in its piece may still become the next one
         self._is_fresh = False  # a marker was the last thing: empty pieces right after it belong to it
         self._state: ParseState
         self._node: Node
@@ -71,6 +72,17 @@ class TextScanner:
         if not self._closed and self._pending and self._state.after_newlines is None:
             self._release(self._settled_segments())
 
+    def _exceeds_limit(self) -> bool:
+        """Whether no marker can come within the state's limit any more; then the state was left."""
+        limit, on_limit = self._state.text_limit, self._state.on_limit
+        if limit is None or on_limit is None:
+            return False
+        longest = max(len(pattern.text) for pattern in self._state.matcher.patterns)
+        if self._received - self._taken <= limit + longest:
+            return False
+        on_limit()
+        return True
+
     def _find_marker(self) -> bool:
         pending, matcher, node = self._pending, self._state.matcher, self._node
         root, find_first = matcher.root, matcher.find_first
@@ -97,16 +109,21 @@ class TextScanner:
             index += 1
             offset = 0
         self._node, self._index, self._offset = node, index, offset
-        return False
+        return self._exceeds_limit()
 
     def _take_marker(self, index: int, end: int) -> None:
         match = self._node.match
         begin = self._run_starts[match] if match in self._node.runs else end - self._node.progress[match].matched
-        pending = self._pending
+        pending, limit, on_limit = self._pending, self._state.text_limit, self._state.on_limit
+        if limit is not None and on_limit is not None and begin - self._taken > limit:
+            on_limit()
+            return
         if begin > self._taken:
             for segment in pending[: index + 1]:
                 self._give(segment, begin)
         last = pending[index]
+        home = next(segment for segment in pending if segment.start + len(segment.text) >= begin)
+        self._marker_home = home if home is last else None
         del pending[: index + (last.start + len(last.text) == end)]
         self._taken = self._floor = end
         self._is_fresh = not pending
@@ -131,14 +148,16 @@ class TextScanner:
 
     def _settled_segments(self) -> int:
         node, pending = self._node, self._pending
+        if self._state.text_limit is not None:
+            return 0
         if node is self._state.matcher.root:
             return len(pending)
         held = self._received - node.longest
         for pattern in node.runs:
             held = min(held, self._run_starts[pattern])
         count = 0
-        self.is_undecided = held <= self._floor
-        while not self.is_undecided and count < len(pending) and pending[count].start + len(pending[count].text) <= held:
+        self.is_undecided = held <= self._floor and pending[0] is self._marker_home
+        while held > self._floor and count < len(pending) and pending[count].start + len(pending[count].text) <= held:
             count += 1
         return count
 

@@ -75,7 +75,9 @@ class Tokenizer:
 
     def count_spelt(self, text: str) -> int:
         """Number of tokens when every control spelling in the text is taken for its token, as DeepSeek counts."""
-        spelt = re.compile("|".join(map(re.escape, sorted(self.vocabulary.special_ids, key=len, reverse=True))) or "(?!)")
+        spelt = re.compile(
+            "|".join(map(re.escape, sorted(self.vocabulary.special_ids, key=len, reverse=True))) or "(?!)"
+        )
         return sum(len(self.encode(part)) for part in spelt.split(text)) + len(spelt.findall(text))
 
     def special_id(self, token: SpecialToken) -> int:
