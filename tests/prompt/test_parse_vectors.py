@@ -45,7 +45,7 @@ def test_every_push_gives_the_official_deltas(vector: Vector, deepseek: Tokenize
 
 @pytest.mark.parametrize("vector", VECTORS, ids=[vector["id"] for vector in VECTORS])
 def test_the_counts_and_an_early_stop_are_the_official_ones(vector: Vector, deepseek: Tokenizer) -> None:
-    ours, last = our_pushes(vector, deepseek)
+    _, last = our_pushes(vector, deepseek)
     assert (last.stop_string is not None) == vector["expect"]["stopped_early"]
     usage = vector["expect"]["final"]["usage"]
     assert last.completion_tokens == usage.get("completion_tokens", usage.get("output_tokens"))

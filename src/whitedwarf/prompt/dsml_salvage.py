@@ -1,7 +1,7 @@
-"""A block of DSML calls to call events, repairing what models get wrong and counting every repair (demand.md P01-P07).
+"""A block of DSML calls to call events, repairing what models get wrong and counting it (demand.md P01-P07).
 
-Promises: finished calls have valid JSON objects as arguments, well-formed blocks give the official ones, a call that was
-cut off is never closed, whatever the model writes nothing is raised and no markup of a recognised block is shown.
+Promises: finished calls have valid JSON objects as arguments; well-formed blocks give the official ones; a call that
+was cut off is never closed; whatever the model writes nothing is raised, and no markup of a recognised block is shown.
 String values stream live; JSON values wait for their end, for an invalid one becomes a string. A block without a call
 gives the answer back. Calls that nobody asked for (`is_wanted` false) vanish.
 """
@@ -51,7 +51,9 @@ class SalvageReader:
         self._block = state([Rule(invoke, self._to_name), close], drop)
         self._name = state([Rule(Pattern(">"), self._start_call)], self._collect)
         next_call = Rule(invoke, self._start_next_call)
-        self._body = state([Rule(Pattern("parameter name="), self._to_key), next_call, close], drop)
+        self._body = state(
+            [Rule(Pattern("parameter name="), self._to_key), next_call, close], self._collect, flushes=True
+        )
         key_ends = [Rule(Pattern(text), self._to_value) for text in ('">', "'>")]
         self._key = state([*key_ends, Rule(Pattern(markup.close_tag), self._drop_parameter)], self._collect)
         self._string = state([Rule(Pattern(markup.close_tag), self._end_string)], self._escaped, flushes=True)
@@ -72,10 +74,10 @@ class SalvageReader:
         self._to_block()
 
     def finish(self, *, is_complete: bool) -> None:
-        """The output ended: a call is closed only if the model meant to end and no parameter is open."""
+        """The output ended: a call is closed only if the model meant to end and began nothing after its last tag."""
         if not self._calls.has_open_call:
             return
-        if is_complete and self._is_between:
+        if is_complete and self._is_between and not self._collected().strip():
             self._repair(RepairKind.UNCLOSED_CALL)
             self._end_call()
         else:
@@ -177,6 +179,7 @@ class SalvageReader:
         self._to_body()
 
     def _to_body(self) -> None:
+        self._text.clear()
         self._is_between = True
         self._closed_by = self._close_call
         self._scanner.enter(self._body)

@@ -69,8 +69,7 @@ class SegmentDecoder:
                 continue
             self._flush(segments)
             segments.append(Segment(_STAND_INS.get(spelling, CONTROL_OTHER), self._span(1), spelling, [0]))
-        if self._held and self._is_settled():
-            self._give(segments)
+        self._give(segments, self._settled_ids())
         return segments
 
     def finish(self) -> list[Segment]:
@@ -80,25 +79,32 @@ class SegmentDecoder:
             self._flush(segments)
         return segments
 
-    def _is_settled(self) -> bool:
-        last = next((text for text in reversed(self._held) if text), "")
-        if not self._holds_invalid:
-            return last != ""
-        return last != "" and not self._utf8.getstate()[0] and not last.endswith(REPLACEMENT)
+    def _settled_ids(self) -> int:
+        """How many held ids can be given out: up to the last that completed a character, or officially all or none."""
+        held = self._held
+        last = next((i for i in range(len(held) - 1, -1, -1) if held[i]), None)
+        if last is None:
+            return 0
+        is_whole = not self._utf8.getstate()[0]
+        if self._holds_invalid:
+            return len(held) if is_whole and not held[last].endswith(REPLACEMENT) else 0
+        return len(held) if is_whole else last + 1
 
     def _flush(self, segments: list[Segment]) -> None:
         tail = self._utf8.decode(b"", final=True)
         self._utf8.reset()
         if self._held:
             self._held[-1] += tail
-            self._give(segments)
+            self._give(segments, len(self._held))
 
-    def _give(self, segments: list[Segment]) -> None:
-        starts = [0, *accumulate(map(len, self._held[:-1]))]
-        segment = Segment("".join(self._held), self._span(len(self._held)), None, starts)
+    def _give(self, segments: list[Segment], count: int) -> None:
+        if not count:
+            return
+        texts = self._held[:count]
+        segment = Segment("".join(texts), self._span(count), None, [0, *accumulate(map(len, texts[:-1]))])
         if segment.text:
             segments.append(segment)
-        self._held.clear()
+        del self._held[:count]
 
     def _span(self, size: int) -> tuple[int, int]:
         span = (self.taken, self.taken + size)
