@@ -70,6 +70,7 @@ class SalvageReader:
 
     def open_block(self) -> None:
         """The block was opened."""
+        self._log.call_since = self._log.completion_tokens
         self._has_call = False
         self._to_block()
 

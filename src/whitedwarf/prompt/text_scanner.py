@@ -61,7 +61,7 @@ class TextScanner:
         """No more pieces: what is held was no marker."""
         if self._closed or not self._pending:
             return
-        if self._state.flushes:
+        if self._state.flushes and self._received:
             self._release(len(self._pending))
         self._pending.clear()
 
