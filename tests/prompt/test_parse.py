@@ -3,7 +3,14 @@
 import pytest
 
 from prompt.streams import Answer, D, block, call, parameter, parse_ids, parse_text
-from whitedwarf.conversation.events import BackendReason, FinishReason, RepairKind
+from whitedwarf.conversation.events import (
+    BackendReason,
+    Finished,
+    FinishReason,
+    ReasoningDelta,
+    RepairKind,
+    TextDelta,
+)
 from whitedwarf.prompt.parse import OutputParser
 from whitedwarf.prompt.parse_options import ParseMode, ParseOptions, ParseStart
 from whitedwarf.prompt.special import SpecialToken
@@ -223,3 +230,16 @@ def test_pieces_after_the_end_are_refused() -> None:
 def test_an_empty_stop_string_is_refused() -> None:
     with pytest.raises(ValueError, match="empty"):
         ParseOptions(stop_strings=("",))
+
+
+def test_deltas_name_the_tokens_they_come_from(deepseek: Tokenizer) -> None:
+    parser = OutputParser(THINKING, deepseek)
+    close = deepseek.special_id(SpecialToken.THINK_CLOSE)
+    ids = [*deepseek.encode("So then"), close, *deepseek.encode("Yes, indeed")]
+    assert len(ids) == 6
+    events = [event for token_id in ids for event in parser.feed_ids([token_id])]
+    spans = [event.token_span for event in events if isinstance(event, ReasoningDelta | TextDelta)]
+    assert spans == [(0, 1), (1, 2), (3, 4), (4, 5), (5, 6)]
+    (last,) = parser.finish()
+    assert isinstance(last, Finished)
+    assert (last.completion_tokens, last.reasoning_tokens) == (6, 2)

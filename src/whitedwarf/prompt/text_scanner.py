@@ -122,7 +122,7 @@ class TextScanner:
             for segment in pending[: index + 1]:
                 self._give(segment, begin)
         last = pending[index]
-        home = next(segment for segment in pending if segment.start + len(segment.text) >= begin)
+        home = next(one for one in pending if one.start + len(one.text) >= begin + (one.text != ""))
         self._marker_home = home if home is last else None
         del pending[: index + (last.start + len(last.text) == end)]
         self._taken = self._floor = end
