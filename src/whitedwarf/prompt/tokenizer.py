@@ -6,6 +6,7 @@ Does not know chats: see encode_v4.py. Spec: product.md 0.3, model.md 4.2, recip
 """
 
 import codecs
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from tokenizers import Regex
@@ -71,6 +72,13 @@ class Tokenizer:
     def encode_rendered(self, text: str) -> list[int]:
         """Ids of an already rendered chat: the seven spellings of product.md 0.3 become control tokens."""
         return self.encode_segments(parse_rendered(text))
+
+    def count_spelt(self, text: str) -> int:
+        """Number of tokens when every control spelling in the text is taken for its token, as DeepSeek counts."""
+        spelt = re.compile(
+            "|".join(map(re.escape, sorted(self.vocabulary.special_ids, key=len, reverse=True))) or "(?!)"
+        )
+        return sum(len(self.encode(part)) for part in spelt.split(text)) + len(spelt.findall(text))
 
     def special_id(self, token: SpecialToken) -> int:
         """The id of a control token; raises FileFormatError when this vocabulary has none."""

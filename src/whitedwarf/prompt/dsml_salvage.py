@@ -1,0 +1,272 @@
+"""A block of DSML calls to call events, repairing what models get wrong and counting it (demand.md P01-P07).
+
+Promises: finished calls have valid JSON objects as arguments; well-formed blocks give the official ones; a call that
+was cut off is never closed; whatever the model writes nothing is raised, and no markup of a recognised block is shown.
+String values stream live; JSON values wait for their end, for an invalid one becomes a string. A block without a call
+gives the answer back. Calls that nobody asked for (`is_wanted` false) vanish.
+"""
+
+import re
+from collections.abc import Callable
+
+from whitedwarf.conversation.events import RepairKind
+from whitedwarf.prompt.answer_reader import AnswerReader
+from whitedwarf.prompt.event_log import EventLog
+from whitedwarf.prompt.json_text import escaped, is_json, quoted
+from whitedwarf.prompt.marker_matcher import Pattern
+from whitedwarf.prompt.markup import Markup
+from whitedwarf.prompt.output_segment import Segment
+from whitedwarf.prompt.parse_state import Rule, drop, limited_state, state
+from whitedwarf.prompt.text_scanner import TextScanner
+
+_TAG_LIMIT = 32  # characters of a tag after its DSML token; longer is prose
+_BLOCK_TAGS = ("tool_calls", " calls")
+_QUOTED_NAME = re.compile(r'\s*"([^"]*)"')
+_PARAMETER = re.compile(r"""\s*(?P<quote>"?)(?P<name>.*)(?P=quote)\s+string=["']?(?P<kind>true|false)""", re.DOTALL)
+
+
+class SalvageReader:
+    """The states from the opening of a block to the end of the answer; `answer` is set before anything is read."""
+
+    answer: AnswerReader
+
+    def __init__(self, scanner: TextScanner, log: EventLog, markup: Markup, *, is_wanted: bool) -> None:
+        self._scanner = scanner
+        self._log = log
+        self._calls = log if is_wanted else EventLog()
+        self._is_wanted = is_wanted
+        self._markup = markup
+        self._text: list[str] = []
+        self._has_call = False
+        self._has_parameters = False
+        self._is_between = False  # in an open call, but in none of its parameters
+        self._closed_by: Callable[[str], None] = self._close_block
+        invoke, close = Pattern("invoke name="), Rule(Pattern(markup.close_tag), self._to_closer)
+        end = [Rule(Pattern(">"), self._opened)]
+        end_close = [Rule(Pattern(">"), self._closed)]
+        opening = [*end, Rule(invoke, self._open_by_call)]
+        self._opener = limited_state(opening, self._collect, _TAG_LIMIT, self._not_an_opener)
+        self._closer = limited_state(end_close, self._collect, _TAG_LIMIT, self._not_a_closer)
+        self._stray = limited_state([Rule(Pattern(">"), self._resume)], drop, _TAG_LIMIT, self._resume)
+        self._block = state([Rule(invoke, self._to_name), close], drop)
+        self._name = state([Rule(Pattern(">"), self._start_call)], self._collect)
+        next_call = Rule(invoke, self._start_next_call)
+        self._body = state(
+            [Rule(Pattern("parameter name="), self._to_key), next_call, close], self._collect, flushes=True
+        )
+        key_ends = [Rule(Pattern(text), self._to_value) for text in ('">', "'>")]
+        self._key = state([*key_ends, Rule(Pattern(markup.close_tag), self._drop_parameter)], self._collect)
+        self._string = state([Rule(Pattern(markup.close_tag), self._end_string)], self._escaped, flushes=True)
+        self._json = state([Rule(Pattern(markup.close_tag), self._end_json)], self._collect)
+        self._done = state([], drop)
+
+    def content_rules(self) -> list[Rule]:
+        """What in reasoning or answer leads here: an opening tag, one that lost its `<`, a closing tag out of place."""
+        return [
+            Rule(Pattern(self._markup.open_tag, eats_newlines=True), self._to_opener),
+            Rule(Pattern(self._markup.close_tag), self._to_stray),
+            Rule(Pattern(self._markup.dsml), self._to_opener),
+        ]
+
+    def open_block(self) -> None:
+        """The block was opened."""
+        self._log.call_since = self._log.completion_tokens
+        self._has_call = False
+        self._to_block()
+
+    def finish(self, *, is_complete: bool) -> None:
+        """The output ended: a call is closed only if the model meant to end and began nothing after its last tag."""
+        if not self._calls.has_open_call:
+            return
+        if is_complete and self._is_between and not self._collected().strip():
+            self._repair(RepairKind.UNCLOSED_CALL)
+            self._end_call()
+        else:
+            self._repair(RepairKind.TRUNCATED_CALL)
+
+    def _repair(self, kind: RepairKind) -> None:
+        self._log.repair(kind)
+
+    def _collect(self, text: str, segment: Segment, offset: int) -> None:
+        self._text.append(text)
+
+    def _collected(self) -> str:
+        text = "".join(self._text)
+        self._text.clear()
+        return text
+
+    def _resume(self) -> None:
+        self._log.call_since = None
+        self.answer.resume()
+
+    # opening and closing a block
+
+    def _to_opener(self) -> None:
+        self._log.call_since = self._log.completion_tokens
+        self._text.clear()
+        self._scanner.enter(self._opener)
+
+    def _to_stray(self) -> None:
+        self._repair(RepairKind.STRAY_MARKUP)
+        self._scanner.enter(self._stray)
+
+    def _not_an_opener(self) -> None:
+        self._repair(RepairKind.STRAY_MARKUP)
+        self._resume()
+
+    def _opened(self) -> None:
+        if self._collected() not in _BLOCK_TAGS:
+            self._repair(RepairKind.MISSPELT_OPENER)
+        self.open_block()
+
+    def _open_by_call(self) -> None:
+        self._repair(RepairKind.MISSING_OPENER)
+        self._has_call = False
+        self._to_name()
+
+    def _to_block(self) -> None:
+        self._is_between = False
+        self._closed_by = self._close_block
+        self._scanner.enter(self._block)
+
+    def _to_closer(self) -> None:
+        self._text.clear()
+        self._scanner.enter(self._closer)
+
+    def _closed(self) -> None:
+        self._closed_by(self._collected())
+
+    def _not_a_closer(self) -> None:
+        self._closed_by("")
+
+    def _close_block(self, tag: str) -> None:
+        if tag.strip() in ("invoke", "parameter", ""):
+            self._repair(RepairKind.STRAY_MARKUP)
+            self._to_block()
+            return
+        if tag not in _BLOCK_TAGS:
+            self._repair(RepairKind.MISSPELT_CLOSER)
+        if not self._has_call:
+            self._repair(RepairKind.EMPTY_BLOCK)
+        self._end_block()
+
+    def _end_block(self) -> None:
+        self._is_between = False
+        if self._has_call and self._is_wanted:
+            self._log.call_since = None
+            self._scanner.enter(self._done)
+        else:
+            self._resume()
+
+    # a call
+
+    def _to_name(self) -> None:
+        self._text.clear()
+        self._is_between = False
+        self._scanner.enter(self._name)
+
+    def _start_call(self) -> None:
+        text = self._collected()
+        found = _QUOTED_NAME.match(text)
+        if not self._is_wanted:
+            self._repair(RepairKind.UNWANTED_CALL)
+        elif self.answer.is_thinking and not self._has_call:
+            self._repair(RepairKind.CALL_IN_REASONING)
+        if found is None:
+            self._repair(RepairKind.BAD_ATTRIBUTE)
+        self._has_call = True
+        self._has_parameters = False
+        self._calls.start_call(found.group(1) if found else text.strip(" \"'"))
+        self._to_body()
+
+    def _to_body(self) -> None:
+        self._text.clear()
+        self._is_between = True
+        self._closed_by = self._close_call
+        self._scanner.enter(self._body)
+
+    def _start_next_call(self) -> None:
+        self._repair(RepairKind.UNCLOSED_CALL)
+        self._end_call()
+        self._to_name()
+
+    def _close_call(self, tag: str) -> None:
+        word = tag.strip()
+        if word == "parameter":
+            self._repair(RepairKind.STRAY_MARKUP)
+            self._to_body()
+        elif tag in _BLOCK_TAGS:
+            self._repair(RepairKind.UNCLOSED_CALL)
+            self._end_call()
+            self._end_block()
+        else:
+            if word != "invoke":
+                self._repair(RepairKind.MISSPELT_CLOSER)
+            self._end_call()
+            self._to_block()
+
+    def _end_call(self) -> None:
+        self._calls.arguments("}" if self._has_parameters else "{}")
+        self._calls.finish_call()
+
+    # a parameter
+
+    def _to_key(self) -> None:
+        self._text.clear()
+        self._is_between = False
+        self._scanner.enter(self._key)
+
+    def _drop_parameter(self) -> None:
+        self._repair(RepairKind.BAD_ATTRIBUTE)
+        self._text.clear()
+        self._to_parameter_closer()
+
+    def _to_value(self) -> None:
+        text = self._collected()
+        found = _PARAMETER.fullmatch(text)
+        if found is None or not found["quote"]:
+            self._repair(RepairKind.BAD_ATTRIBUTE)
+        name = found["name"] if found else _name_in(text)
+        self._calls.arguments((", " if self._has_parameters else "{") + quoted(name) + ": ")
+        self._has_parameters = True
+        if found and found["kind"] == "false":
+            self._scanner.enter(self._json)
+        else:
+            self._calls.arguments('"')
+            self._scanner.enter(self._string)
+
+    def _escaped(self, text: str, segment: Segment, offset: int) -> None:
+        self._calls.arguments(escaped(text))
+
+    def _end_string(self) -> None:
+        self._calls.arguments('"')
+        self._to_parameter_closer()
+
+    def _end_json(self) -> None:
+        text = self._collected()
+        if is_json(text):
+            self._calls.arguments(text)
+        else:
+            self._repair(RepairKind.INVALID_JSON)
+            self._calls.arguments(quoted(text))
+        self._to_parameter_closer()
+
+    def _to_parameter_closer(self) -> None:
+        self._is_between = True
+        self._closed_by = self._close_parameter
+        self._to_closer()
+
+    def _close_parameter(self, tag: str) -> None:
+        if tag.strip() == "invoke" or tag in _BLOCK_TAGS:
+            self._repair(RepairKind.MISSPELT_CLOSER)
+            self._close_call(tag)
+            return
+        if tag.strip() != "parameter":
+            self._repair(RepairKind.MISSPELT_CLOSER)
+        self._to_body()
+
+
+def _name_in(text: str) -> str:
+    """The name in an attribute text that is not as it should be."""
+    found = _QUOTED_NAME.match(text)
+    return found.group(1) if found else text.strip(" \"'")

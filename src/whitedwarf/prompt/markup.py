@@ -1,0 +1,34 @@
+"""The markers of an answer as the parser sees them: spelt out in a text stream, one stand-in each in an id stream."""
+
+from dataclasses import dataclass
+
+from whitedwarf.prompt.marker_matcher import Pattern
+from whitedwarf.prompt.output_segment import CONTROL_DSML, CONTROL_THINK_CLOSE
+from whitedwarf.prompt.special import SpecialToken
+
+
+@dataclass(frozen=True, slots=True)
+class Markup:
+    """Everything that is built from the two control tokens; V4.1 puts a space after the second one, V4 does not."""
+
+    think_close: str
+    dsml: str
+
+    @property
+    def open_tag(self) -> str:
+        """Where any DSML tag begins."""
+        return "<" + self.dsml
+
+    @property
+    def close_tag(self) -> str:
+        """Where any DSML closing tag begins."""
+        return "</" + self.dsml
+
+    @property
+    def block_ends(self) -> tuple[Pattern, ...]:
+        """The end of a block of calls, V4.1 and V4."""
+        return Pattern(f"{self.close_tag} calls>"), Pattern(f"{self.close_tag}tool_calls>")
+
+
+SPELT = Markup(SpecialToken.THINK_CLOSE.value, SpecialToken.DSML.value)
+TYPED = Markup(CONTROL_THINK_CLOSE, CONTROL_DSML)
