@@ -5,6 +5,7 @@
     ├── FileFormatError             a file is corrupt, truncated or not what it says it is
     │   └── NotDeepSeekV4Error      a healthy file of some other model or of an unsupported variant
     ├── ConversationError           a conversation contradicts itself or holds what is no JSON (also a ValueError)
+    ├── RequestError                an API request that cannot be answered: HTTP 400 (kinds: protocol/failures.py)
     ├── ContextOverflowError        the prompt does not fit in the context
     ├── OutOfMemoryError            too little memory: needed, available, what to do
     ├── BackendError                the asked backend is not here or failed
@@ -35,6 +36,12 @@ class NotDeepSeekV4Error(FileFormatError):
 
 class ConversationError(WhitedwarfError, ValueError):
     """A conversation that contradicts itself, or a part of it that is no JSON value."""
+
+
+class RequestError(WhitedwarfError):
+    """An API request that cannot be answered; every dialect tells it as HTTP 400."""
+
+    status = 400
 
 
 class ContextOverflowError(WhitedwarfError):

@@ -114,7 +114,8 @@ def _oracle_image(dump: list[str]) -> recipe.ImageSource:
 def _message(dump: dict[str, Any], image_token: str) -> Message:
     match dump["role"]:
         case "system":
-            return SystemMessage(_content(dump, image_token), _tools(dump.get("tools")))
+            tools = None if dump.get("tools") is None else _tools(dump["tools"])
+            return SystemMessage(_content(dump, image_token), tools)
         case "user":
             return UserMessage(_content(dump, image_token))
         case "tool":

@@ -9,10 +9,10 @@ from whitedwarf.conversation.tools import ToolCall, ToolDefinition
 
 @dataclass(frozen=True, slots=True)
 class SystemMessage:
-    """What the operator says. `tools` are definitions that become known here (V4.1 only)."""
+    """What the operator says. `tools` are definitions that become known here (V4.1 only), None where there are none."""
 
     content: Content
-    tools: tuple[ToolDefinition, ...] = ()
+    tools: tuple[ToolDefinition, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,58 @@
+"""What a server makes of requests: the official library's strictness, or our own wider reading of them.
+
+`official` follows deepseek-recipe to the letter; `local` refuses only what makes no sense. Where a converter takes a
+wider view it asks `policy.is_official`; everything that a server may want to set is a field.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from whitedwarf.prompt.encode import ModelVersion
+
+OFFICIAL_MODELS: Mapping[str, ModelVersion] = {
+    "DeepSeek-V4-Pro": ModelVersion.V4,
+    "DeepSeek-V4.1-Flash": ModelVersion.V41,
+}
+OFFICIAL_MAX_TOKENS = 393_216
+
+
+class Missing(Enum):
+    """What becomes of an earlier answer whose reasoning the client did not send back."""
+
+    FILLED = auto()  # taken as empty
+    REFUSED = auto()
+
+
+class HostedTools(Enum):
+    """What becomes of a web search that the client expects of the server."""
+
+    DROPPED = auto()
+    REFUSED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How requests are read. `other_models`, where set, is the encoding for every model name not in `models`."""
+
+    is_official: bool
+    models: Mapping[str, ModelVersion] = field(default_factory=lambda: OFFICIAL_MODELS)
+    other_models: ModelVersion | None = None
+    thinks_by_default: bool = True
+    missing_reasoning: Missing = Missing.FILLED
+    responses_web_search: HostedTools = HostedTools.DROPPED
+    messages_web_search: HostedTools = HostedTools.REFUSED
+    thinking_max_tokens: int = OFFICIAL_MAX_TOKENS
+    non_thinking_max_tokens: int = OFFICIAL_MAX_TOKENS
+
+    def max_tokens_bound(self, *, is_thinking: bool) -> int:
+        """The most tokens that an answer may ask for."""
+        return self.thinking_max_tokens if is_thinking else self.non_thinking_max_tokens
+
+
+OFFICIAL = Policy(is_official=True)
+
+
+def local(version: ModelVersion) -> Policy:
+    """Our server's own reading, for the one model it runs: any model name means that one."""
+    return Policy(is_official=False, models={}, other_models=version, messages_web_search=HostedTools.DROPPED)
