@@ -10,7 +10,7 @@ from typing import Any
 from whitedwarf.cli.recipe_dump import dumped_conversation, dumped_inference, dumped_parsing
 from whitedwarf.prompt.encode import ModelVersion
 from whitedwarf.protocol.converted import Converted
-from whitedwarf.protocol.failures import MalformedRequest, RequestError, openai_error
+from whitedwarf.protocol.failures import InvalidJson, MalformedRequest, RequestError, openai_error
 from whitedwarf.protocol.policy import OFFICIAL, HostedTools, Missing, Policy
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "recipe"
@@ -51,6 +51,8 @@ def converted(vector: Vector, convert: Convert) -> dict[str, Any]:
     """
     try:
         result = convert(vector["request"], policy_of(vector.get("options", {})))
+    except InvalidJson as error:
+        return {"ok": False, "stage": "parse", "error": "ValueError", "message": str(error)}
     except MalformedRequest as error:
         return {"ok": False, "stage": "parse", "error": "ValueError", "message": f"invalid request body: {error}"}
     except RequestError as error:

@@ -9,7 +9,11 @@ from whitedwarf.errors import RequestError
 
 
 class MalformedRequest(RequestError):  # noqa: N818  (named for what came)
-    """The body is no JSON, or some part of it has the wrong type."""
+    """The body is no JSON (InvalidJson), or some part of it has the wrong type."""
+
+
+class InvalidJson(MalformedRequest):
+    """The body is no JSON. The text is complete, where other malformed requests go under `invalid request body: `."""
 
 
 class RefusedRequest(RequestError):  # noqa: N818

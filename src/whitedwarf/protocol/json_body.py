@@ -1,0 +1,105 @@
+"""The body of a request: JSON text to plain Python values.
+
+Promises: well-formed JSON of at most 127 arrays and objects within one another is read by the C scanner, everything
+else is refused in linear time with the official library's words (spec/recipe.md 2; json_fault.py finds them). Integers
+that 64 bits do not hold become floats; of a key given twice the last value stands in the first one's place. Does not
+know any protocol.
+"""
+
+import json
+import math
+import re
+from collections.abc import Iterable
+
+from whitedwarf.conversation.json_value import MAX_INTEGER, MIN_INTEGER, Json, check_json
+from whitedwarf.errors import ConversationError
+from whitedwarf.protocol.failures import InvalidJson, MalformedRequest
+from whitedwarf.protocol.json_fault import MAX_TEXT_DEPTH, first_fault
+
+_SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_EXACT_DIGITS = 20  # as many characters as the longest integer that stays one
+
+
+def read_json(body: bytes | str) -> Json:
+    """The value that a body spells; InvalidJson with the official text if there is none."""
+    try:
+        return _read(_text_of(body))
+    except (ValueError, RecursionError):
+        # The context is dropped: a deep body's traceback is as long as the body is deep.
+        raise _invalid(body) from None
+
+
+def checked(value: Json) -> Json:
+    """A value that came as Python objects, under the limits of one that came as text; MalformedRequest beyond them."""
+    try:
+        check_json(value)
+    except ConversationError as error:
+        raise MalformedRequest(str(error)) from error
+    return value
+
+
+def _text_of(body: bytes | str) -> str:
+    if isinstance(body, bytes):
+        return body.decode()
+    body.encode()  # refuses lone halves of surrogate pairs
+    return body
+
+
+def _read(text: str) -> Json:
+    value: Json = _DECODER.decode(text)
+    _check_depth(value)
+    if _SURROGATE_ESCAPE.search(text):
+        _check_surrogates(value)
+    return value
+
+
+def _check_depth(value: Json) -> None:
+    level: list[Iterable[Json]] = [[value]]
+    for _ in range(MAX_TEXT_DEPTH + 1):
+        inner = [child for parent in level for child in parent if type(child) is list or type(child) is dict]
+        if not inner:
+            return
+        level = [child.values() if isinstance(child, dict) else child for child in inner]
+    raise ValueError("nested too deeply")
+
+
+def _check_surrogates(value: Json) -> None:
+    """ValueError if a half of a pair stands alone anywhere; the depth is known to be small."""
+    if _SURROGATE.search(json.dumps(value, ensure_ascii=False)):
+        raise ValueError("lone surrogate")
+
+
+def _integer(text: str) -> int | float:
+    if len(text) > _EXACT_DIGITS:
+        return _real(text)
+    number = int(text)
+    if MIN_INTEGER <= number <= MAX_INTEGER:
+        return number or _zero(text)
+    return float(text)
+
+
+def _zero(text: str) -> int | float:
+    return -0.0 if text[0] == "-" else 0
+
+
+def _real(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError("number out of range")
+    return number
+
+
+def _refuse_constant(name: str) -> Json:
+    raise ValueError(f"{name} is no JSON")
+
+
+_DECODER = json.JSONDecoder(parse_int=_integer, parse_float=_real, parse_constant=_refuse_constant)
+
+
+def _invalid(body: bytes | str) -> InvalidJson:
+    try:
+        data = body.encode() if isinstance(body, str) else body
+    except UnicodeEncodeError as error:
+        return InvalidJson(f"invalid JSON request: {error}")
+    return InvalidJson(f"invalid JSON request: {first_fault(data)}")
