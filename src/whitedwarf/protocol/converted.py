@@ -50,14 +50,19 @@ class PromptUsage:
     cached_tokens: int = 0
 
 
+NOT_MEASURED = PromptUsage()
+
+
 @dataclass(frozen=True, slots=True)
 class ChatReply:
     """What Chat answers depend on. `usage_chunk`: usage comes in a chunk of its own after the last (OpenAI's way).
 
-    `custom_tools` are names whose calls are told as custom calls with a plain `input`.
+    `custom_tools` are names whose calls are told as custom calls with a plain `input`; `continues_answer`: the prompt
+    ends with the beginning of an answer whose thinking is over (`ParseStart.CONTENT_CONTINUED`).
     """
 
     is_thinking: bool = False
+    continues_answer: bool = False
     usage_chunk: bool = False
     custom_tools: frozenset[str] = frozenset()
 
@@ -85,7 +90,7 @@ class ResponsesReply:
     `echo` holds the request's settings under the names that a response object repeats them by; `namespaces` maps the
     name a tool has for the model to (namespace, local name); calls of `custom_tools` are told as custom calls with a
     plain input; `searches_tools`: calls of `tool_search` are told as the client's tool search; `summarizes`: thoughts
-    are told as a summary, which is what clients show.
+    are told as a summary, which is what clients show; `is_official`: to the letter, without what clients need besides.
     """
 
     is_thinking: bool = False
@@ -94,3 +99,4 @@ class ResponsesReply:
     custom_tools: frozenset[str] = frozenset()
     searches_tools: bool = False
     summarizes: bool = False
+    is_official: bool = False
