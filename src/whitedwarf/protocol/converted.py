@@ -62,9 +62,9 @@ class ChatReply:
     """
 
     is_thinking: bool = False
-    continues_answer: bool = False
     usage_chunk: bool = False
     custom_tools: frozenset[str] = frozenset()
+    continues_answer: bool = False
 
 
 @dataclass(frozen=True, slots=True)
