@@ -5,11 +5,13 @@ order is told, as the official library tells it (spec/recipe.md 2). Does not kno
 """
 
 import struct
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from whitedwarf.conversation.json_value import Json
+from whitedwarf.prompt.json_style import FloatStyle, Spacing, dumps
 from whitedwarf.protocol.failures import MalformedRequest
 
 Reader: TypeAlias = Callable[[Any], Any]
@@ -25,9 +27,9 @@ def word_for(value: Json) -> str:
         case int():
             return f"integer `{value}`"
         case float():
-            return f"floating point `{_plain_float(value)}`"
+            return f"floating point `{dumps(value, FloatStyle.V4, Spacing.COMPACT)}`"
         case str():
-            return f"string {_debug(value)}"
+            return f"string {quoted(value)}"
         case dict():
             return "map"
         case _:
@@ -74,14 +76,28 @@ def round_to_single(number: float) -> float:
     return rounded
 
 
+def number(value: Json) -> int | float:
+    """A number, kept as it is."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise wrong_type(value, "a JSON number")
+    return value
+
+
 def unsigned(bits: int) -> Reader:
     """A reader of integers from 0 to 2**bits - 1."""
-    expected = f"u{bits}"
+    return _integer(f"u{bits}", range(1 << bits))
 
+
+def signed(bits: int) -> Reader:
+    """A reader of integers from -2**(bits - 1) to 2**(bits - 1) - 1."""
+    return _integer(f"i{bits}", range(-1 << bits - 1, 1 << bits - 1))
+
+
+def _integer(expected: str, allowed: range) -> Reader:
     def read(value: Json) -> int:
         if isinstance(value, bool) or not isinstance(value, int):
             raise wrong_type(value, expected)
-        if not 0 <= value < 1 << bits:
+        if value not in allowed:
             raise MalformedRequest(f"invalid value: {word_for(value)}, expected {expected}")
         return value
 
@@ -123,6 +139,17 @@ def list_of(read_item: Reader) -> Reader:
     return read
 
 
+def map_of(read_value: Reader) -> Reader:
+    """A reader of objects that have any keys."""
+
+    def read(value: Json) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise wrong_type(value, "a map")
+        return {key: read_value(member) for key, member in value.items()}
+
+    return read
+
+
 @dataclass(frozen=True, slots=True)
 class Field:
     """One member of an object. Without `is_required`, absent and null are both None (or `default`)."""
@@ -130,6 +157,10 @@ class Field:
     read: Reader
     is_required: bool = False
     default: Any = None
+
+    def read_member(self, value: Json) -> Any:
+        """The member's value: what the reader makes of it, or the default for null."""
+        return self.default if value is None and not self.is_required else self.read(value)
 
 
 def required(read: Reader) -> Field:
@@ -142,56 +173,84 @@ def optional(read: Reader, default: Any = None) -> Field:
     return Field(read, default=default)
 
 
+class _TooLong(MalformedRequest):
+    """A list with more items than the object has members; how that is told depends on what is around it."""
+
+    def __init__(self, length: int, members: int) -> None:
+        super().__init__(f"invalid length {length}, expected fewer elements in array")
+        self.length, self.members = length, members
+
+    def within_tagged(self) -> MalformedRequest:
+        """The words where some object around the list is told by its tag."""
+        return MalformedRequest(f"invalid length {self.length}, expected {_elements(self.members)} in sequence")
+
+
 def record(name: str, fields: Mapping[str, Field], make: Callable[..., Any]) -> Reader:
-    """A reader of objects: known members in document order, unknown ones ignored, then `make(**members)`."""
+    """A reader of objects: known members in document order, unknown ones ignored, then `make(**members)`.
+
+    A list of all the members in the order of `fields` is read as well, as serde does; ones with a default may be left
+    out at its end. `name` is the struct's, or `variant ENUM::NAME`.
+    """
 
     def read(value: Json) -> Any:
-        members = _members(value, name, fields)
-        read_members = {}
-        for key, member in members.items():
-            field = fields.get(key)
-            if field is not None:
-                is_absent = member is None and not field.is_required
-                read_members[key] = field.default if is_absent else field.read(member)
-        return make(**_complete(read_members, fields))
+        if isinstance(value, dict):
+            return make(**_complete(_read_members(value), fields))
+        if isinstance(value, list | tuple):
+            return make(**_from_list(value))
+        raise wrong_type(value, f"struct {name}")
+
+    def _read_members(value: Mapping[str, Json]) -> dict[str, Any]:
+        return {key: fields[key].read_member(member) for key, member in value.items() if key in fields}
+
+    def _from_list(value: Sequence[Json]) -> dict[str, Any]:
+        read_members = _read_members(dict(zip(fields, value, strict=False)))
+        for length, (key, field) in enumerate(fields.items()):
+            if key not in read_members:
+                if field.default is None:
+                    shown = f"struct {name} with {_elements(len(fields))}"
+                    raise MalformedRequest(f"invalid length {length}, expected {shown}")
+                read_members[key] = field.default
+        if len(value) > len(fields):
+            raise _TooLong(len(value), len(fields))
+        return read_members
 
     return read
 
 
-def _complete(members: dict[str, Any], fields: Mapping[str, Field]) -> dict[str, Any]:
+def _complete(members: Mapping[str, Any], fields: Mapping[str, Field]) -> dict[str, Any]:
+    """All members, in the order of `fields`."""
     for key, field in fields.items():
-        if key not in members:
-            if field.is_required:
-                raise MalformedRequest(f"missing field `{key}`")
-            members[key] = field.default
-    return members
+        if field.is_required and key not in members:
+            raise MalformedRequest(f"missing field `{key}`")
+    return {key: members.get(key, field.default) for key, field in fields.items()}
 
 
-def _members(value: Json, name: str, fields: Mapping[str, Field]) -> Mapping[str, Json]:
-    if isinstance(value, dict):
-        return value
-    if not isinstance(value, list | tuple):
-        raise wrong_type(value, f"struct {name}")
-    if len(value) != len(fields):  # serde also reads a struct from a list of all its members
-        shown = f"struct {name} with {len(fields)} element{'' if len(fields) == 1 else 's'}"
-        raise MalformedRequest(f"invalid length {len(value)}, expected {shown}")
-    return dict(zip(fields, value, strict=True))
+def _elements(count: int) -> str:
+    return f"{count} element{'' if count == 1 else 's'}"
 
 
 def tagged(name: str, readers: Mapping[str, Reader], tag: str = "type") -> Reader:
     """A reader of objects whose kind is told by their member `tag`."""
 
     def read(value: Json) -> Any:
-        if not isinstance(value, dict):
-            raise wrong_type(value, f"internally tagged enum {name}")
-        if tag not in value:
+        try:
+            if isinstance(value, dict):
+                return readers[_kind_of(value)](value)
+            if isinstance(value, list | tuple):  # the tag comes first
+                return readers[_kind_of(dict(zip((tag,), value, strict=False)))](value[1:])
+        except _TooLong as error:
+            raise error.within_tagged() from error
+        raise wrong_type(value, f"internally tagged enum {name}")
+
+    def _kind_of(members: Mapping[str, Json]) -> str:
+        if tag not in members:
             raise MalformedRequest(f"missing field `{tag}`")
-        kind = value[tag]
+        kind = members[tag]
         if not isinstance(kind, str):
             raise wrong_type(kind, "variant identifier")
         if kind not in readers:
             raise MalformedRequest(f"unknown variant `{kind}`, {_one_of(tuple(readers))}")
-        return readers[kind](value)
+        return kind
 
     return read
 
@@ -203,13 +262,16 @@ def _one_of(names: Sequence[str]) -> str:
     return f"expected {' or '.join(quoted)}"
 
 
-def _debug(text: str) -> str:
-    """Text in double quotes, escaped as Rust's `{:?}` does for what occurs in practice."""
-    escapes = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\0"}
-    shown = [escapes.get(c) or (c if c.isprintable() else f"\\u{{{ord(c):x}}}") for c in text]
-    return f'"{"".join(shown)}"'
+def quoted(text: str) -> str:
+    """Text in double quotes, escaped as Rust's `{:?}` does for all but a few dozen characters."""
+    return f'"{"".join(map(_escaped, text))}"'
 
 
-def _plain_float(number: float) -> str:
-    text = f"{number:f}" if "e" in repr(number) and abs(number) >= 1 else repr(number)
-    return text.rstrip("0") + "0" if "." in text and text.endswith("00") else text
+_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\0"}
+
+
+def _escaped(character: str) -> str:
+    if character in _ESCAPES:
+        return _ESCAPES[character]
+    is_combining = unicodedata.category(character) in ("Mn", "Me")
+    return f"\\u{{{ord(character):x}}}" if is_combining or not character.isprintable() else character

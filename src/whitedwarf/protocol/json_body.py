@@ -26,8 +26,11 @@ def read_json(body: bytes | str) -> Json:
     try:
         return _read(_text_of(body))
     except (ValueError, RecursionError):
-        # The context is dropped: a deep body's traceback is as long as the body is deep.
-        raise _invalid(body) from None
+        fault = _fault_of(body)
+        if fault is None:
+            raise
+    # Raised here, without the first error: the traceback of a deep body is as long as the body is deep.
+    raise InvalidJson(f"invalid JSON request: {fault}")
 
 
 def checked(value: Json) -> Json:
@@ -97,9 +100,8 @@ def _refuse_constant(name: str) -> Json:
 _DECODER = json.JSONDecoder(parse_int=_integer, parse_float=_real, parse_constant=_refuse_constant)
 
 
-def _invalid(body: bytes | str) -> InvalidJson:
+def _fault_of(body: bytes | str) -> str | None:
     try:
-        data = body.encode() if isinstance(body, str) else body
+        return first_fault(body.encode() if isinstance(body, str) else body)
     except UnicodeEncodeError as error:
-        return InvalidJson(f"invalid JSON request: {error}")
-    return InvalidJson(f"invalid JSON request: {first_fault(data)}")
+        return str(error)

@@ -12,18 +12,22 @@ from whitedwarf.protocol.json_fault_scalars import Fault, number_end, string_end
 MAX_TEXT_DEPTH = 127
 
 _BLANKS = re.compile(rb"[ \t\n\r]*")
+# Runs of simple scalars, each with its comma: nothing in them can be wrong, so they are stepped over at once.
+_SIMPLE = rb'(?:"[ !#-[\]-~]*"|-?(?:0|[1-9][0-9]{0,17})|true|false|null)'
+_SIMPLE_ITEMS = re.compile(rb"(?:\s*%s\s*,)*+".replace(rb"\s", rb"[ \t\n\r]") % _SIMPLE)
+_SIMPLE_MEMBERS = re.compile(rb'(?:\s*"[ !#-[\]-~]*"\s*:\s*%s\s*,)*+'.replace(rb"\s", rb"[ \t\n\r]") % _SIMPLE)
 _WORDS = {b"t": b"true", b"f": b"false", b"n": b"null"}
 
 
-def first_fault(data: bytes) -> str:
-    """What is wrong with text that is no JSON: `expected value at line 1 column 3`."""
+def first_fault(data: bytes) -> str | None:
+    """What is wrong with text that is no JSON: `expected value at line 1 column 3`. None: nothing."""
     try:
         _Reader(data).read()
     except Fault as fault:
         line = data.count(b"\n", 0, fault.position) + 1
         column = fault.position - (data.rfind(b"\n", 0, fault.position) + 1)
         return f"{fault} at line {line} column {column}"
-    raise AssertionError("the fast reader refused JSON that has no fault")
+    return None
 
 
 @dataclass(slots=True)
@@ -84,7 +88,7 @@ class _Reader:
             case b"]":
                 self._close()
             case b",":
-                self.at += 1
+                self._step_over(_SIMPLE_ITEMS, self.at + 1)
                 if self._peek() == b"]":
                     raise self._here("trailing comma")
                 self._value()
@@ -98,7 +102,7 @@ class _Reader:
             case b"}":
                 self._close()
             case b",":
-                self.at += 1
+                self._step_over(_SIMPLE_MEMBERS, self.at + 1)
                 if self._peek() == b"}":
                     raise self._here("trailing comma")
                 self._member()
@@ -127,9 +131,12 @@ class _Reader:
 
     def _peek(self) -> bytes:
         """The next byte that is no blank; nothing at the end."""
-        found = _BLANKS.match(self.data, self.at)
-        self.at = found.end() if found else self.at
+        self._step_over(_BLANKS, self.at)
         return self.data[self.at : self.at + 1]
+
+    def _step_over(self, run: re.Pattern[bytes], start: int) -> None:
+        found = run.match(self.data, start)
+        self.at = found.end() if found else start
 
     def _here(self, message: str) -> Fault:
         """A fault in the byte at the current place (at the end: before it)."""

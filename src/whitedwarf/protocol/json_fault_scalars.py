@@ -6,10 +6,9 @@ after its end. Promises: linear time; the official library's words and positions
 
 import re
 
-_PLAIN = re.compile(rb'[^"\\\x00-\x1f]*')
+_PLAIN = re.compile(rb'(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt])*+')
 _DIGITS = re.compile(rb"[0-9]*")
 _HEX = re.compile(rb"[0-9a-fA-F]{4}")
-_SHORT_ESCAPES = frozenset(b'"\\/bfnrt')
 _MAX_EXPONENT = 2**31 - 1
 _END_OF_STRING = "EOF while parsing a string"
 _END_OF_VALUE = "EOF while parsing a value"
@@ -50,8 +49,6 @@ def _checked_text(data: bytes, start: int, end: int) -> int:
 def _escape_end(data: bytes, at: int) -> int:
     if at == len(data):
         raise Fault(_END_OF_STRING, at)
-    if data[at] in _SHORT_ESCAPES:
-        return at + 1
     if data[at] != ord("u"):
         raise Fault("invalid escape", at + 1)
     unit, at = _code_unit(data, at + 1)

@@ -69,7 +69,11 @@ def _shown(name: str) -> str:
 
 
 def tool_definitions(
-    declared: Iterable[DeclaredTool], policy: Policy, earlier: Sequence[ToolDefinition] = ()
+    declared: Iterable[DeclaredTool],
+    policy: Policy,
+    earlier: Sequence[ToolDefinition] = (),
+    *,
+    is_schema_required: bool = False,
 ) -> tuple[ToolDefinition, ...]:
     """All of these tools; RefusedRequest where a name is taken, also by an `earlier` tool, or a schema is bad.
 
@@ -82,7 +86,13 @@ def tool_definitions(
         if policy.is_official and tool.name in taken:
             raise RefusedRequest("Tool names must be unique.")
         definition = tool_definition(
-            tool.name, tool.description, tool.parameters, tool.strict, policy, is_deferred=tool.is_deferred
+            tool.name,
+            tool.description,
+            tool.parameters,
+            tool.strict,
+            policy,
+            is_deferred=tool.is_deferred,
+            is_schema_required=is_schema_required,
         )
         if tool.name not in taken:
             taken[tool.name] = definition
