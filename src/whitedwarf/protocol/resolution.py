@@ -134,10 +134,15 @@ def checked_stop_strings(stop: str | list[str] | None, policy: Policy) -> tuple[
     return tuple(strings)
 
 
-def resolve_constraint(conversation: Conversation, strict_schema: Json = None) -> Constraint | None:
-    """The form to enforce: tools win over a response format. `strict_schema` replaces the schema that is rendered."""
+def resolve_constraint(
+    conversation: Conversation, strict_schema: Json = None, *, must_call: bool = False
+) -> Constraint | None:
+    """The form to enforce: tools win over a response format. `strict_schema` replaces the schema that is rendered.
+
+    `must_call`: a tool has to be called even if the conversation does not say so (see tool_choice.py).
+    """
     if conversation.offers_tools:
-        is_required = conversation.tool_choice is ToolChoice.REQUIRED
+        is_required = must_call or conversation.tool_choice is ToolChoice.REQUIRED
         kind = ConstraintKind.TOOL_CALL_REQUIRED if is_required else ConstraintKind.TOOL_CALL
         return Constraint(kind, compact([_tool_json(tool) for tool in conversation.tools]))
     match conversation.response_format:

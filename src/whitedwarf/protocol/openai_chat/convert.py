@@ -1,0 +1,126 @@
+"""A Chat Completions request made a conversation and options: spec/recipe.md 3 and 6.
+
+Promises: under the official policy the official library's result, or its first error; under the local one a superset
+(local_reading.py) that refuses only what makes no sense. Pure: no clock, no randomness, and nothing is fetched.
+"""
+
+from dataclasses import dataclass, replace
+
+from whitedwarf.conversation.conversation import Conversation
+from whitedwarf.conversation.json_value import Json
+from whitedwarf.conversation.options import InferenceOptions
+from whitedwarf.conversation.response_format import JsonObject
+from whitedwarf.conversation.tools import ToolChoice
+from whitedwarf.prompt.encode import ModelVersion
+from whitedwarf.prompt.parse_options import ParseMode, ParseOptions, ParseStart
+from whitedwarf.protocol.converted import ChatReply, Converted
+from whitedwarf.protocol.failures import RefusedRequest
+from whitedwarf.protocol.openai_chat.history import Setting, converted_messages
+from whitedwarf.protocol.openai_chat.local_reading import read_local
+from whitedwarf.protocol.openai_chat.prefix import check_prefix_place, check_prefix_use, parse_start
+from whitedwarf.protocol.openai_chat.reading import Reading, read_official
+from whitedwarf.protocol.openai_chat.request import ChatRequest
+from whitedwarf.protocol.openai_chat.response_formats import answer_form, check_json_word
+from whitedwarf.protocol.openai_chat.sampling import check_sampling, inference_options
+from whitedwarf.protocol.openai_chat.tools import ChoiceRequest, check_tool_names, declared_tools
+from whitedwarf.protocol.policy import Policy
+from whitedwarf.protocol.resolution import checked_stop_strings, resolve_constraint, resolve_thinking, version_of
+from whitedwarf.protocol.tool_choice import ChosenTools, chosen_tools
+from whitedwarf.protocol.tool_definitions import check_strictness, tool_definitions
+
+
+def convert(body: Json, policy: Policy) -> Converted[ChatReply]:
+    """Convert a body as read_json gives it; RequestError (failures.py) for the first thing that is wrong with it."""
+    reading = read_official(body) if policy.is_official else read_local(body)
+    version = version_of(reading.request.model, policy)
+    accepted = _accepted(reading, version, policy)
+    conversation = accepted.conversation
+    parsing = _parse_options(accepted, policy)
+    return Converted(
+        model=reading.request.model,
+        version=version,
+        conversation=conversation,
+        inference=_inference(reading, conversation, version, policy),
+        constraint=resolve_constraint(conversation, accepted.enforced_schema, must_call=accepted.must_call),
+        parsing=parsing,
+        is_streamed=bool(reading.request.stream),
+        reply=_reply(reading, conversation, parsing, policy),
+        warnings=reading.warnings,
+        unknown_fields=reading.unknown_fields,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Accepted:
+    """What passed all checks."""
+
+    conversation: Conversation
+    must_call: bool
+    enforced_schema: Json
+    stop_strings: tuple[str, ...]
+
+
+def _accepted(reading: Reading, version: ModelVersion, policy: Policy) -> _Accepted:
+    """The conversation, checked in the official order (spec/recipe.md 3 "Validation order")."""
+    request = reading.request
+    check_tool_names(request.tools or (), policy)
+    is_thinking, effort = resolve_thinking(reading.thinking, reading.effort, policy)
+    messages = converted_messages(request.messages, Setting(version, policy, is_thinking, bool(request.tools)))
+    check_prefix_place(request, policy)
+    check_json_word(request.response_format, messages, policy)
+    chosen = _chosen_tools(request, policy, is_thinking)
+    check_prefix_use(request, policy)
+    stop_strings = checked_stop_strings(request.stop, policy)
+    _check_streaming(request, policy)
+    form = answer_form(request.response_format, policy)
+    _check_strict_use(request, chosen, policy)
+    check_sampling(request, policy, is_thinking=is_thinking)
+    conversation = Conversation(messages, is_thinking, chosen.tools, chosen.choice, effort, form.told)
+    return _Accepted(conversation, chosen.must_call, form.enforced_schema, stop_strings)
+
+
+def _chosen_tools(request: ChatRequest, policy: Policy, is_thinking: bool) -> ChosenTools:
+    tools = tool_definitions(declared_tools(request.tools or ()), policy)
+    wanted = request.tool_choice or ChoiceRequest()
+    return chosen_tools(tools, wanted.choice, wanted.name, policy, is_thinking=is_thinking)
+
+
+def _check_streaming(request: ChatRequest, policy: Policy) -> None:
+    if policy.is_official and request.stream_options is not None and not request.stream:
+        raise RefusedRequest("stream_options should be set along with stream = true")
+
+
+def _check_strict_use(request: ChatRequest, chosen: ChosenTools, policy: Policy) -> None:
+    check_strictness(chosen.tools, policy)
+    has_strict = any(tool.is_strict for tool in chosen.tools)
+    if policy.is_official and has_strict and request.response_format is not None:
+        raise RefusedRequest("response_format should not be used with tools")
+
+
+def _reply(reading: Reading, conversation: Conversation, parsing: ParseOptions, policy: Policy) -> ChatReply:
+    options = reading.request.stream_options
+    return ChatReply(
+        is_thinking=conversation.is_thinking,
+        usage_chunk=not policy.is_official and options is not None and bool(options.include_usage),
+        custom_tools=reading.custom_tools,
+        continues_answer=parsing.start is ParseStart.CONTENT_CONTINUED,
+    )
+
+
+def _inference(reading: Reading, conversation: Conversation, version: ModelVersion, policy: Policy) -> InferenceOptions:
+    options = inference_options(reading.request, conversation, version, policy)
+    if conversation.is_thinking:
+        return options
+    return replace(options, top_k=reading.top_k, min_p=reading.min_p)
+
+
+def _parse_options(accepted: _Accepted, policy: Policy) -> ParseOptions:
+    conversation = accepted.conversation
+    return ParseOptions(
+        mode=ParseMode.STRICT if policy.is_official else ParseMode.SALVAGE,
+        start=parse_start(conversation, policy),
+        parse_tool_calls=conversation.offers_tools,
+        starts_in_tool_calls=conversation.tool_choice is ToolChoice.REQUIRED,
+        parse_json_output=isinstance(conversation.response_format, JsonObject),
+        stop_strings=accepted.stop_strings,
+    )

@@ -1,0 +1,157 @@
+"""The messages of a Chat request as clients write them, in the form that the official dialect has (messages.py).
+
+Promises: roles, names of members and kinds of content beyond the official ones are read where they have one right
+meaning, and a result without an id answers the first call that waits for one; errors say in which message they are.
+An unknown role is refused.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from whitedwarf.protocol.custom_tools import custom_arguments
+from whitedwarf.protocol.failures import MalformedRequest
+from whitedwarf.protocol.notes import Notes, shortened
+from whitedwarf.protocol.openai_chat.content import read_blocks
+from whitedwarf.protocol.openai_chat.local_content import local_content, local_text, thoughts_within
+from whitedwarf.protocol.openai_chat.located import located
+from whitedwarf.protocol.openai_chat.messages import MessageRequest, ToolRequest, read_message
+from whitedwarf.protocol.resolution import compact
+
+Object = dict[str, Any]
+
+ROLES = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+    "function": "tool",
+    "latest_reminder": "latest_reminder",
+}
+"""Each role that is understood, and the official one that it is."""
+
+
+def local_messages(value: Any, notes: Notes) -> list[MessageRequest]:
+    """All messages; MalformedRequest for the first that cannot be read."""
+    if not isinstance(value, list):
+        raise MalformedRequest(f"messages: expected a list of messages, got {shortened(value)}")
+    history = _History(notes, len(value))
+    return [history.read(message, index) for index, message in enumerate(value)]
+
+
+@dataclass(slots=True)
+class _History:
+    """The messages so far, as far as later ones depend on them."""
+
+    notes: Notes
+    length: int
+    waiting_ids: list[str] = field(default_factory=list)  # of the last calls, those without a result
+
+    def read(self, message: Any, index: int) -> MessageRequest:
+        path = f"messages[{index}]"
+        if not isinstance(message, dict):
+            raise MalformedRequest(f"{path}: expected an object, got {shortened(message)}")
+        match _official_role(message, path):
+            case "tool":
+                return self._result(message, path)
+            case "assistant":
+                official = self._answer(message, index)
+            case "latest_reminder":
+                official = {
+                    "role": "latest_reminder",
+                    "content": local_text(message.get("content"), f"{path}.content", self.notes),
+                }
+            case role:
+                official = {
+                    "role": role,
+                    "content": local_content(message.get("content"), f"{path}.content", self.notes),
+                }
+        request: MessageRequest = located(path, read_message, official)
+        return request
+
+    def _result(self, message: Object, path: str) -> ToolRequest:
+        call_id = message.get("tool_call_id")
+        if call_id is None and self.waiting_ids:
+            call_id = self.waiting_ids[0]
+        if call_id is not None and not isinstance(call_id, str):
+            raise MalformedRequest(f"{path}.tool_call_id: expected a string, got {shortened(call_id)}")
+        if call_id in self.waiting_ids:
+            self.waiting_ids.remove(call_id)
+        content = local_content(message.get("content"), f"{path}.content", self.notes)
+        return ToolRequest(located(path, read_blocks, content), call_id)
+
+    def _answer(self, message: Object, index: int) -> Object:
+        path = f"messages[{index}]"
+        calls = _local_calls(message, index)
+        if calls:
+            self.waiting_ids = [call["id"] for call in calls if isinstance(call["id"], str)]
+        content = message.get("content")
+        return {
+            "role": "assistant",
+            "content": local_text(content, f"{path}.content", self.notes),
+            "reasoning_content": _reasoning(message, content),
+            "tool_calls": calls or None,
+            "prefix": self._prefix(message, index),
+        }
+
+    def _prefix(self, message: Object, index: int) -> Any:
+        prefix = message.get("prefix")
+        if prefix is True and index < self.length - 1:
+            self.notes.warn("`prefix` is only for the last message; on an earlier one it was ignored.")
+            return None
+        return prefix
+
+
+def _official_role(message: Object, path: str) -> str:
+    role = message.get("role", "user")
+    if not isinstance(role, str) or role not in ROLES:
+        raise MalformedRequest(f"{path}.role: expected one of {', '.join(ROLES)}; got {shortened(role)}")
+    return ROLES[role]
+
+
+def _reasoning(message: Object, content: Any) -> Any:
+    """What the model thought, under whichever name the client kept it."""
+    for name in ("reasoning_content", "reasoning"):
+        if message.get(name) is not None:
+            return message[name]
+    return thoughts_within(content)
+
+
+def _local_calls(message: Object, index: int) -> list[Object]:
+    calls = message.get("tool_calls")
+    if calls is None:
+        calls = []
+    if not isinstance(calls, list):
+        raise MalformedRequest(f"messages[{index}].tool_calls: expected a list of calls, got {shortened(calls)}")
+    legacy = message.get("function_call")
+    if legacy is not None:
+        calls = [*calls, {"function": legacy}]
+    return [_local_call(call, index, number) for number, call in enumerate(calls)]
+
+
+def _local_call(call: Any, index: int, number: int) -> Object:
+    path = f"messages[{index}].tool_calls[{number}]"
+    if not isinstance(call, dict):
+        raise MalformedRequest(f"{path}: expected an object, got {shortened(call)}")
+    call_id = call.get("id")
+    official = _custom_call(call, path) if call.get("type") == "custom" else _function_call(call, path)
+    return {"id": f"call_{index}_{number}" if call_id is None else call_id, "type": "function", "function": official}
+
+
+def _function_call(call: Object, path: str) -> Object:
+    function = call.get("function")
+    if not isinstance(function, dict):
+        raise MalformedRequest(f"{path}.function: expected an object, got {shortened(function)}")
+    arguments = function.get("arguments")
+    if arguments is None:
+        arguments = "{}"
+    elif isinstance(arguments, dict):
+        arguments = compact(arguments)
+    return {"name": function.get("name"), "arguments": arguments}
+
+
+def _custom_call(call: Object, path: str) -> Object:
+    custom = call.get("custom")
+    if not isinstance(custom, dict) or not isinstance(custom.get("input"), str):
+        raise MalformedRequest(f"{path}.custom: expected a name and an input text, got {shortened(custom)}")
+    return {"name": custom.get("name"), "arguments": custom_arguments(custom["input"])}
