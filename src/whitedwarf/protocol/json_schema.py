@@ -1,24 +1,60 @@
-"""Whether a value is a JSON Schema, told by the same validator that the official library has (spec/recipe.md 7).
+"""Whether a value is a JSON Schema, told by the validator that the official library has too (spec/recipe.md 7).
 
-Promises: nothing is fetched: a schema that refers to another document is refused; the time is linear in the schema's
-size, and patterns are only compiled, never run. The only place that knows `jsonschema_rs`.
+Promises: the official library's first message; nothing is fetched: a schema that refers to another document is refused.
+Patterns are compiled, never run, but compiling one of a few bytes can take a fifth of a second, so whoever takes
+schemas from strangers should rather keep them as they are. The only place that knows `jsonschema_rs`.
 """
 
+from functools import cache
 from typing import Any
 
 import jsonschema_rs
 
 from whitedwarf.conversation.json_value import Json
+from whitedwarf.prompt.json_style import FloatStyle, Spacing, dumps
+
+_NEWEST = "https://json-schema.org/draft/2020-12/schema"
+_META_SCHEMAS = {
+    "http://json-schema.org/draft-04/schema": "http://json-schema.org/draft-04/schema#",
+    "http://json-schema.org/draft-06/schema": "http://json-schema.org/draft-06/schema#",
+    "http://json-schema.org/draft-07/schema": "http://json-schema.org/draft-07/schema#",
+    "https://json-schema.org/draft/2019-09/schema": "https://json-schema.org/draft/2019-09/schema",
+    _NEWEST: _NEWEST,
+}
+_MASK = "\0"  # stands in messages for the value that is wrong, which we write ourselves: the binding sorts keys
 
 
 def first_problem(schema: Json) -> str | None:
     """What is wrong with a schema: the validator's first message; None for a good one."""
+    given: Any = schema
     try:
-        if isinstance(schema, str):  # the validator would read it as JSON text
-            jsonschema_rs.validate({"type": ["boolean", "object"]}, schema)
-        else:
-            given: Any = schema
-            jsonschema_rs.validator_for(given, offline=True)
+        _meta_validator(_meta_schema_of(schema)).validate(given)
+        jsonschema_rs.validator_for(given, mask=_MASK, offline=True)
     except jsonschema_rs.ValidationError as error:
-        return str(error.message)
+        return _message(error, schema)
+    except ValueError as error:  # nested more deeply than the validator goes, or a lone surrogate
+        return str(error)
     return None
+
+
+def _meta_schema_of(schema: Json) -> str:
+    named = schema.get("$schema") if isinstance(schema, dict) else None
+    return _META_SCHEMAS.get(named.rstrip("#"), _NEWEST) if isinstance(named, str) else _NEWEST
+
+
+@cache
+def _meta_validator(meta_schema: str) -> jsonschema_rs.Validator:
+    """A validator of schemas. Those that are compiled into the package look at keywords in an order of their own."""
+    return jsonschema_rs.validator_for(
+        {"$schema": meta_schema, "allOf": [{"$ref": meta_schema}]}, mask=_MASK, offline=True
+    )
+
+
+def _message(error: jsonschema_rs.ValidationError, schema: Json) -> str:
+    message: str = error.message
+    if not message.startswith(_MASK):
+        return message
+    value: Any = schema
+    for step in error.instance_path:
+        value = value[step]
+    return dumps(value, FloatStyle.V4, Spacing.COMPACT) + message.removeprefix(_MASK)
