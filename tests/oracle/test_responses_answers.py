@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from fakes.tokenizer_json import metadata_from_tokenizer_json
 from oracle.test_recipe_parse import OPTIONS, STAGES
-from prompt.streams import D, block, call, cut, parameter
-from prompt.test_parse_streams import SIZES, WORDS
+from prompt.streams import cut
+from prompt.test_parse_streams import SIZES
 from protocol.openai_responses.parsed_answers import official_reply, run
+from protocol.openai_responses.random_answers import PARTS, REQUESTS
 from whitedwarf.prompt.parse_options import ParseOptions
 from whitedwarf.prompt.tokenizer import Tokenizer
 
@@ -26,45 +27,6 @@ REASONS = {
     "length": official.InferenceFinishReason.Length,
     "content_filter": official.InferenceFinishReason.ContentFilter,
 }
-TOOLS = [
-    {"type": "function", "name": "f", "parameters": {"type": "object"}},
-    {"type": "custom", "name": "apply_patch", "format": {"type": "text"}},
-    {"type": "tool_search", "execution": "client", "description": "finds"},
-    {"type": "namespace", "name": "grp", "description": "d", "tools": [{"type": "function", "name": "inner"}]},
-]
-REQUESTS = st.builds(
-    lambda model, effort, tools, settings: {
-        "model": model,
-        "input": "json",
-        "reasoning": {"effort": effort},
-        "tools": tools,
-        **settings,
-    },
-    st.sampled_from(["DeepSeek-V4-Pro", "DeepSeek-V4.1-Flash"]),
-    st.sampled_from(["none", "high"]),
-    st.lists(st.sampled_from(TOOLS), unique_by=lambda tool: str(tool["type"])),
-    st.sampled_from([{}, {"temperature": 0.5}, {"top_logprobs": 2}, {"text": {"verbosity": "low"}}]),
-)
-NAMES = ("apply_patch", "apply_patch", "tool_search", "grp::inner", "grp__inner", "f")
-VALUES = ("", "x", '"a"', ' "a\\u00e9\\ud83e\\udd94\\n"', "[1,", "12", '*** "Begin\n\tPatch\\', "{}", "é🦔", '"\\q')
-CALLS = st.builds(
-    lambda name, parameters: call(name, *(parameter(*texts, is_string=is_string) for texts, is_string in parameters)),
-    st.sampled_from(NAMES),
-    st.lists(
-        st.tuples(st.tuples(st.sampled_from(["input", "input", "k", "inp"]), st.sampled_from(VALUES)), st.booleans()),
-        max_size=3,
-    ),
-)
-HALVES = [
-    *(f'<{D}invoke name="{name}">' for name in NAMES),
-    *(f'<{D}parameter name="input" string="{is_string}">' for is_string in ("true", "false")),
-    *("input", '"input"', 'parameter name="input" string="false">', '"\\', "\\u", "\\ud83e", "\\udd94", "00e9", "u"),
-    *(f"</{D}parameter>", f"</{D}invoke>", f"<{D}calls>"),
-]
-PARTS = st.lists(
-    st.one_of(CALLS, CALLS.map(block), st.sampled_from(HALVES), st.sampled_from(WORDS), st.sampled_from(VALUES)),
-    max_size=10,
-)
 RANDOM_PART = re.compile(r"(call_\d\d_(?:ET_)?)[A-Za-z0-9]{24}")
 
 
