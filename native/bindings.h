@@ -1,4 +1,5 @@
-// What the binding files share. bindings.cpp makes the classes; bindings_attention.cpp adds its methods to Kernels.
+// What the binding files share. bindings.cpp makes the classes; bindings_attention.cpp adds its methods to
+// Kernels, and bindings_text.cpp makes BytePairs, which has nothing to do with them.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -57,16 +58,12 @@ inline void take_gil(PyThreadState* state) {
 #endif
 }
 
-// Runs `body` without the GIL and alone in the pool.
+// Runs `body` without the GIL.
 template <typename Body>
-void run_unlocked(Kernels& kernels, const Body& body) {
-    if (kernels.pool().has_lost_threads())
-        throw std::runtime_error(
-            "these Kernels were made before this process was forked, and their threads stayed behind; make new ones");
+void without_gil(const Body& body) {
     std::exception_ptr failure;
     PyThreadState* state = PyEval_SaveThread();
     try {
-        std::lock_guard<std::mutex> alone(kernels.mutex());
         body();
     } catch (...) {
         failure = std::current_exception();
@@ -75,6 +72,19 @@ void run_unlocked(Kernels& kernels, const Body& body) {
     if (failure) std::rethrow_exception(failure);
 }
 
+// Runs `body` without the GIL and alone in the pool.
+template <typename Body>
+void run_unlocked(Kernels& kernels, const Body& body) {
+    if (kernels.pool().has_lost_threads())
+        throw std::runtime_error(
+            "these Kernels were made before this process was forked, and their threads stayed behind; make new ones");
+    without_gil([&] {
+        std::lock_guard<std::mutex> alone(kernels.mutex());
+        body();
+    });
+}
+
 void bind_attention(nb::class_<Kernels>& kernels);
+void bind_text(nb::module_& module);
 
 }  // namespace whitedwarf

@@ -1,11 +1,17 @@
 """Types of the native module (native/bindings*.cpp). Arrays are C-contiguous and never converted; `out` is written."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
 _Floats = npt.NDArray[np.floating]  # float32, or TypeError
 _Ints = npt.NDArray[np.int32]
 _Bytes = npt.NDArray[np.uint8]
+
+class BytePairs:
+    def __init__(self, ids: dict[str, int], alphabet: list[str], merges: Sequence[tuple[str, str]]) -> None: ...
+    def encode(self, texts: list[str]) -> list[list[int]]: ...
 
 class Matrix:
     def __init__(self, data: _Bytes, type: int, shape: tuple[int, ...]) -> None: ...

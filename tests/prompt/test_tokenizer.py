@@ -159,7 +159,7 @@ def test_loading_the_real_vocabulary_is_quick(deepseek_metadata: dict[str, objec
 
 
 def test_encoding_lets_other_threads_run(deepseek: Tokenizer) -> None:
-    text = "".join(CORPUS) * 120
+    text = "".join(CORPUS) * 4000  # some tenths of a second
     worker = threading.Thread(target=deepseek.encode, args=(text,))
     worker.start()
     ticks = 0

@@ -2,12 +2,14 @@
 
 Promises: ids equal those of DeepSeek's own tokenizer.json; `encode` takes plain text and never yields a control token,
 whatever the text spells; control tokens come only from `encode_segments`. Encoding releases the GIL.
+The native encoder does the work (byte_pairs.py); Hugging Face's, here, says what is right and stands in for it.
 Does not know chats: see encode_v4.py. Spec: product.md 0.3, model.md 4.2, recipe.md 10.
 """
 
 import codecs
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 
 from tokenizers import Regex
 from tokenizers import Tokenizer as HfTokenizer
@@ -15,10 +17,11 @@ from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import ByteLevel, PreTokenizer, Split
 from tokenizers.pre_tokenizers import Sequence as PreSequence
 
-from whitedwarf.errors import FileFormatError
+from whitedwarf.prompt.byte_pairs import PlainEncoder, check_merges, native_encoder, well_formed
+from whitedwarf.prompt.segment_cache import DEFAULT_CAPACITY_BYTES, SegmentCache, pieces
 from whitedwarf.prompt.segments import Segment, Text, coalesce, parse_rendered
 from whitedwarf.prompt.special import SpecialToken
-from whitedwarf.prompt.vocabulary import MERGES_KEY, Vocabulary
+from whitedwarf.prompt.vocabulary import Vocabulary
 
 # DeepSeek's pre-tokenizer ("joyai-llm"): digits in threes, then CJK and kana runs, then everything else.
 _DIGITS = r"\p{N}{1,3}"
@@ -36,12 +39,18 @@ _REST = "|".join(
 
 
 class Tokenizer:
-    """DeepSeek V4's byte-level BPE. Immutable, so it may be shared between threads."""
+    """DeepSeek V4's byte-level BPE. Immutable but for what it remembers, so it may be shared between threads."""
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        encoder: PlainEncoder | None = None,
+        cache_bytes: int = DEFAULT_CAPACITY_BYTES,
+    ) -> None:
+        """With another encoder than the native one, or another size of the memory for stretches of prompts."""
         self.vocabulary = vocabulary
-        self._bpe = HfTokenizer(_bpe_model(vocabulary))
-        self._bpe.pre_tokenizer = _pre_tokenizer()
+        self._encoder = encoder or native_encoder(vocabulary) or ReferenceEncoder(vocabulary)
+        self.cache = SegmentCache(cache_bytes)
 
     @classmethod
     def from_metadata(cls, metadata: Mapping[str, object]) -> "Tokenizer":
@@ -55,19 +64,30 @@ class Tokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Ids of plain text: no control token, whatever is spelt. Lone surrogates become U+FFFD."""
-        # encode() would hold the GIL all the while; encode_batch_fast() does not (spec/libraries.md 4).
-        ids: list[int] = self._bpe.encode_batch_fast([_well_formed(text)], add_special_tokens=False)[0].ids
-        return ids
+        return self._encode([text])[0]
 
     def encode_segments(self, segments: Iterable[Segment]) -> list[int]:
-        """Ids of a prompt made of text and control tokens; each stretch of text is tokenised on its own."""
-        ids: list[int] = []
+        """Ids of a prompt made of text and control tokens; each stretch of text is tokenised on its own, and once.
+
+        What is tokenised here is remembered (segment_cache.py): a conversation's next turn costs its new part only.
+        """
+        parts: list[str | int] = []
         for segment in coalesce(segments):
             if isinstance(segment, Text):
-                ids += self.encode(segment.text)
+                parts += pieces(segment.text)
             else:
-                ids.append(self.special_id(segment.token))
+                parts.append(self.special_id(segment.token))
+        encoded = iter(self.cache.encode([part for part in parts if isinstance(part, str)], self._encode))
+        ids: list[int] = []
+        for part in parts:
+            if isinstance(part, int):
+                ids.append(part)
+            else:
+                ids += next(encoded)
         return ids
+
+    def _encode(self, texts: list[str]) -> list[list[int]]:
+        return self._encoder.encode(well_formed(texts))
 
     def encode_rendered(self, text: str) -> list[int]:
         """Ids of an already rendered chat: the seven spellings of product.md 0.3 become control tokens."""
@@ -75,10 +95,13 @@ class Tokenizer:
 
     def count_spelt(self, text: str) -> int:
         """Number of tokens when every control spelling in the text is taken for its token, as DeepSeek counts."""
-        spelt = re.compile(
-            "|".join(map(re.escape, sorted(self.vocabulary.special_ids, key=len, reverse=True))) or "(?!)"
-        )
-        return sum(len(self.encode(part)) for part in spelt.split(text)) + len(spelt.findall(text))
+        spelt = self._spelt
+        return sum(map(len, self._encode(spelt.split(text)))) + len(spelt.findall(text))
+
+    @cached_property
+    def _spelt(self) -> re.Pattern[str]:
+        spellings = sorted(self.vocabulary.special_ids, key=len, reverse=True)
+        return re.compile("|".join(map(re.escape, spellings)) or "(?!)")
 
     def special_id(self, token: SpecialToken) -> int:
         """The id of a control token; raises FileFormatError when this vocabulary has none."""
@@ -116,29 +139,30 @@ class StreamDecoder:
         return self._utf8.decode(b"", final=True)
 
 
+class ReferenceEncoder:
+    """Plain text to ids as Hugging Face's library does it."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._bpe = HfTokenizer(_bpe_model(vocabulary))
+        self._bpe.pre_tokenizer = _pre_tokenizer()
+        self._numbers = tuple(range(len(vocabulary.tokens)))
+
+    def encode(self, texts: list[str]) -> list[list[int]]:
+        """The ids of each text, which holds no lone surrogates."""
+        # encode() would hold the GIL all the while; encode_batch_fast() does not (spec/libraries.md 4).
+        encodings = self._bpe.encode_batch_fast(texts, add_special_tokens=False)
+        return [[self._numbers[token_id] for token_id in encoding.ids] for encoding in encodings]
+
+
 def _bpe_model(vocabulary: Vocabulary) -> BPE:
     try:
         return BPE(vocab=dict(vocabulary.text_ids), merges=list(vocabulary.merges))
     except Exception as error:  # the library raises bare Exception for an unknown token in a merge
-        bad = vocabulary.first_bad_merge()
-        if bad is None:
-            raise
-        rank, token = bad
-        line = " ".join(vocabulary.merges[rank])
-        raise FileFormatError(
-            f"{MERGES_KEY}[{rank}] is {line!r}, but {token!r} is no text token of this vocabulary"
-        ) from error
+        check_merges(vocabulary, error)
+        raise
 
 
 def _pre_tokenizer() -> PreTokenizer:
     splits = [Split(Regex(pattern), "isolated") for pattern in (_DIGITS, _CJK, _REST)]
     sequence: PreTokenizer = PreSequence([*splits, ByteLevel(add_prefix_space=False, use_regex=False)])
     return sequence
-
-
-def _well_formed(text: str) -> str:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
