@@ -1,0 +1,131 @@
+"""Anthropic Messages requests: a body in, a Conversation and everything that its answer depends on out.
+
+Promises: under the official policy the official library's results, errors and their order (spec/recipe.md 5 and 6);
+under the local one a superset. A pure function; time and memory grow with the body and no faster.
+"""
+
+from dataclasses import replace
+
+from whitedwarf.conversation.conversation import Conversation
+from whitedwarf.conversation.json_value import Json
+from whitedwarf.conversation.message import AssistantMessage, Message, SystemMessage
+from whitedwarf.conversation.options import InferenceOptions
+from whitedwarf.conversation.response_format import PlainText
+from whitedwarf.conversation.tools import ToolChoice
+from whitedwarf.prompt.encode import ModelVersion
+from whitedwarf.prompt.parse_options import ParseMode, ParseOptions, ParseStart
+from whitedwarf.protocol.anthropic.lenient_request import lenient_request, unread_fields
+from whitedwarf.protocol.anthropic.messages import Setting, read_messages
+from whitedwarf.protocol.anthropic.notes import Notes
+from whitedwarf.protocol.anthropic.pieces import SEPARATOR
+from whitedwarf.protocol.anthropic.request import MessagesRequest, official_request
+from whitedwarf.protocol.anthropic.tools import Toolbox
+from whitedwarf.protocol.converted import Converted, MessagesReply
+from whitedwarf.protocol.failures import RefusedRequest
+from whitedwarf.protocol.missing_reasoning import check_reasoning, with_reasoning
+from whitedwarf.protocol.policy import Missing, Policy
+from whitedwarf.protocol.resolution import (
+    check_max_tokens,
+    check_temperature,
+    check_top_p,
+    checked_stop_strings,
+    resolve_constraint,
+    resolve_thinking,
+    resolved_temperature,
+    resolved_top_p,
+    version_of,
+)
+
+
+def convert(body: Json, policy: Policy) -> Converted[MessagesReply]:
+    """The request that `body` is; MalformedRequest and RefusedRequest where it is none or cannot be answered."""
+    notes = Notes()
+    request: MessagesRequest = official_request(body) if policy.is_official else lenient_request(body, notes)
+    version = version_of(request.model, policy)
+    is_thinking, effort = resolve_thinking(request.thinking, request.effort, policy)
+    toolbox = Toolbox(request.tools, request.wish, version, policy)
+    messages = _messages(request, Setting(version, policy, toolbox, notes), is_thinking=is_thinking)
+    chosen = toolbox.chosen(is_thinking=is_thinking)
+    conversation = Conversation(
+        messages,
+        is_thinking=is_thinking,
+        tools=chosen.tools,
+        tool_choice=chosen.choice,
+        reasoning_effort=effort,
+        response_format=request.response_schema or PlainText(),
+    )
+    stop_strings = checked_stop_strings(list(request.stop_sequences), policy)
+    inference = _inference(request, conversation, version, policy)
+    parsing = _parsing(conversation, stop_strings, policy)
+    return Converted(
+        model=request.model,
+        version=version,
+        conversation=conversation,
+        inference=inference,
+        constraint=resolve_constraint(conversation, must_call=chosen.must_call),
+        parsing=parsing,
+        is_streamed=request.is_streamed,
+        reply=MessagesReply(is_thinking=is_thinking and parsing.start is not ParseStart.CONTENT_CONTINUED),
+        warnings=notes.sentences,
+        unknown_fields=unread_fields(body),
+    )
+
+
+def _messages(request: MessagesRequest, setting: Setting, *, is_thinking: bool) -> tuple[Message, ...]:
+    if not request.messages:
+        raise RefusedRequest("messages: at least one message is required")
+    messages = read_messages(request.messages, setting)
+    if is_thinking and setting.policy.missing_reasoning is Missing.REFUSED:
+        check_reasoning(messages, "content[].thinking", has_tools=not setting.toolbox.is_empty)
+    if request.system is not None:
+        messages.insert(0, SystemMessage(SEPARATOR.join(request.system)))
+    complete = with_reasoning(messages, is_thinking=is_thinking)
+    return complete if setting.policy.is_official else _with_prefix(complete)
+
+
+def _with_prefix(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """An answer at the very end is one to go on with: that is what Messages clients mean by it."""
+    last = messages[-1] if messages else None
+    if isinstance(last, AssistantMessage) and last.content and not last.tool_calls:
+        return (*messages[:-1], replace(last, is_prefix=True))
+    return messages
+
+
+def _inference(
+    request: MessagesRequest, conversation: Conversation, version: ModelVersion, policy: Policy
+) -> InferenceOptions:
+    check_temperature(request.temperature)
+    check_top_p(request.top_p)
+    is_thinking = conversation.is_thinking
+    return InferenceOptions(
+        max_tokens=_max_tokens(request.max_tokens, policy.max_tokens_bound(is_thinking=is_thinking)),
+        temperature=resolved_temperature(request.temperature, is_thinking=is_thinking),
+        top_p=resolved_top_p(request.top_p, version, conversation, policy),
+        top_k=None if is_thinking else request.top_k,
+        min_p=None if is_thinking else request.min_p,
+    )
+
+
+def _max_tokens(requested: int | None, bound: int) -> int | None:
+    """Too many are as many as may be: clients ask for more than any model has."""
+    if requested is None:
+        return None
+    check_max_tokens(min(requested, bound), bound)
+    return min(requested, bound)
+
+
+def _parsing(conversation: Conversation, stop_strings: tuple[str, ...], policy: Policy) -> ParseOptions:
+    return ParseOptions(
+        mode=ParseMode.STRICT if policy.is_official else ParseMode.SALVAGE,
+        start=_start(conversation),
+        parse_tool_calls=conversation.offers_tools,
+        starts_in_tool_calls=conversation.tool_choice is ToolChoice.REQUIRED,
+        stop_strings=stop_strings,
+    )
+
+
+def _start(conversation: Conversation) -> ParseStart:
+    last = conversation.messages[-1] if conversation.messages else None
+    if isinstance(last, AssistantMessage) and last.is_prefix:
+        return ParseStart.CONTENT_CONTINUED
+    return ParseStart.REASONING if conversation.is_thinking else ParseStart.CONTENT

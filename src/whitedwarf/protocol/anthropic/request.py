@@ -1,0 +1,132 @@
+"""The body of a Messages request as a typed value, and the official reading of it.
+
+Promises: errors in the official library's words and order (spec/recipe.md 2 and 5). The local policy's reading is in
+lenient_request.py; it gives the same value.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from whitedwarf.conversation.json_value import Json
+from whitedwarf.conversation.response_format import JsonSchema
+from whitedwarf.protocol.anthropic.blocks import Block, content_block, system_block, text_or_list
+from whitedwarf.protocol.anthropic.tools import Declaration, ToolWish, declaration, tool_wish
+from whitedwarf.protocol.failures import MalformedRequest
+from whitedwarf.protocol.fields import (
+    boolean,
+    list_of,
+    optional,
+    record,
+    required,
+    single,
+    string,
+    unsigned,
+    variant,
+    wrong_type,
+)
+from whitedwarf.protocol.resolution import EFFORTS
+
+BILLING_HEADER = "x-anthropic-billing-header"
+"""How the block begins that Claude Code puts before its system prompt, different each time (spec/clients.md 3)."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestMessage:
+    """One message; a plain text is one text block."""
+
+    role: str
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MessagesRequest:
+    """What a request says. `system` are the texts of the system prompt, None where there is none."""
+
+    model: str
+    messages: tuple[RequestMessage, ...]
+    max_tokens: int | None = None
+    system: tuple[str, ...] | None = None
+    is_streamed: bool = False
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    stop_sequences: tuple[str, ...] = ()
+    thinking: bool | None = None
+    effort: str | None = None
+    tools: tuple[Declaration, ...] = ()
+    wish: ToolWish = field(default_factory=ToolWish)
+    response_schema: JsonSchema | None = None
+
+
+_ROLE = variant("user", "assistant", "system")
+_CONTENT = text_or_list(content_block)
+_SYSTEM = text_or_list(system_block)
+
+
+def _message(value: Json) -> RequestMessage:
+    if not isinstance(value, dict):
+        raise wrong_type(value, "adjacently tagged enum MessagesMessage")
+    for name in ("role", "content"):  # the role is read first, wherever it stands
+        if name not in value:
+            raise MalformedRequest(f"missing field `{name}`")
+        if name == "role":
+            role = _ROLE(value["role"])
+    return RequestMessage(role, _CONTENT(value["content"]))
+
+
+def _system(value: Json) -> tuple[str, ...]:
+    texts = tuple(block.text for block in _SYSTEM(value))
+    is_list = not isinstance(value, str)
+    return texts[1:] if is_list and texts and texts[0].startswith(BILLING_HEADER) else texts
+
+
+def _thinking(type: str, budget_tokens: int | None) -> bool:
+    return type != "disabled"
+
+
+def _request(**members: Any) -> MessagesRequest:
+    return MessagesRequest(
+        model=members["model"],
+        messages=tuple(members["messages"]),
+        max_tokens=members["max_tokens"],
+        system=members["system"],
+        is_streamed=members["stream"],
+        temperature=members["temperature"],
+        top_p=members["top_p"],
+        stop_sequences=tuple(members["stop_sequences"]),
+        thinking=members["thinking"],
+        effort=members["output_config"],
+        tools=tuple(members["tools"]),
+        wish=members["tool_choice"],
+    )
+
+
+official_request = record(
+    "MessagesRequest",
+    {
+        "model": required(string),
+        "messages": required(list_of(_message)),
+        "max_tokens": optional(unsigned(32)),
+        "system": optional(_system),
+        "stream": optional(boolean, default=False),
+        "temperature": optional(single),
+        "top_p": optional(single),
+        "stop_sequences": optional(list_of(string), default=()),
+        "metadata": optional(record("MessagesMetadata", {"user_id": optional(string)}, lambda user_id: None)),
+        "thinking": optional(
+            record(
+                "MessagesThinking",
+                {"type": required(variant("adaptive", "enabled", "disabled")), "budget_tokens": optional(unsigned(64))},
+                _thinking,
+            )
+        ),
+        "tools": optional(list_of(declaration), default=()),
+        "tool_choice": optional(tool_wish, default=ToolWish()),
+        "output_config": optional(
+            record("MessagesOutputConfig", {"effort": optional(variant(*EFFORTS))}, lambda effort: effort)
+        ),
+    },
+    _request,
+)
+"""Reads a whole body, officially."""
