@@ -93,8 +93,8 @@ def run(
         pushes.append(told)
     pushes.append(stream.take(parser.finish()))
     for push in pushes:
-        answer.add(push)
-    return pushes, answer.body
+        answer.take(push)
+    return pushes, answer.body()
 
 
 def _log(tokens: TokenLog | None, ids: Sequence[int], logprobs: Sequence[Any] | None = None) -> None:

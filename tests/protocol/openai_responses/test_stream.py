@@ -20,6 +20,7 @@ from whitedwarf.conversation.events import (
 from whitedwarf.prompt.parse_options import ParseOptions, ParseStart
 from whitedwarf.prompt.tokenizer import Tokenizer
 from whitedwarf.protocol.converted import PromptUsage, ReplyIdentity, ResponsesReply
+from whitedwarf.protocol.openai_responses.answer import ResponsesAnswer
 from whitedwarf.protocol.openai_responses.stream import ResponsesStream
 
 STOP, LENGTH = Finished(FinishReason.STOP, None, 5, 2), Finished(FinishReason.LENGTH, None, 5, 2)
@@ -48,7 +49,8 @@ def types(events: StreamEvents) -> list[str]:
 def test_an_answer_begins_once() -> None:
     stream = new_stream(ResponsesReply())
     assert types(stream.begin()) == ["created", "in_progress"]
-    assert stream.begin(PromptUsage(7, 3)) == []
+    assert stream.begin(PromptUsage(7, 2)) == []
+    stream.measure(PromptUsage(7, 3))
     usage = stream.take([STOP])[-1]["response"]["usage"]
     assert usage == {
         "input_tokens": 7,
@@ -156,6 +158,29 @@ def test_a_call_that_never_ended_is_incomplete_whatever_the_reason(end: Finished
     assert (item["status"], item["arguments"]) == ("incomplete", '{"a": 1')
     with pytest.raises(json.JSONDecodeError):
         json.loads(item["arguments"])
+
+
+def test_a_custom_call_cut_off_is_shown_but_not_ended() -> None:
+    cut_off = [ToolCallStarted(0, "apply_patch"), ArgumentsDelta(0, '{"input": "a\\'), LENGTH]
+    events = told(cut_off, CUSTOM)
+    assert types(events)[2:] == [
+        *("output_item.added", "custom_tool_call_input.delta", "custom_tool_call_input.delta", "incomplete")
+    ]
+    (item,) = events[-1]["response"]["output"]
+    assert (item["status"], item["input"]) == ("incomplete", "a\\")
+
+
+def test_a_body_can_be_had_without_the_calls_that_nobody_may_execute() -> None:
+    stream, answer = new_stream(ResponsesReply()), ResponsesAnswer()
+    answer.take(stream.take([TextDelta("a"), *whole_call("f"), ToolCallStarted(1, "f"), LENGTH]))
+    assert stream.unfinished_calls == (1,)
+    whole: Any = answer.body()
+    assert [item["type"] for item in whole["output"]] == ["message", "function_call", "function_call"]
+    body: Any = answer.body(without_calls=stream.unfinished_calls)
+    assert [(item["type"], item["status"]) for item in body["output"]] == [
+        ("message", "completed"),
+        ("function_call", "completed"),
+    ]
 
 
 def test_what_is_said_before_a_call_is_commentary() -> None:

@@ -82,7 +82,7 @@ def test_the_library_takes_every_vector_as_we_tell_it(vector: Vector, official_t
     assert as_accumulated(events) == body
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(PARTS.map("".join), SIZES, OPTIONS, LOCAL_REPLIES)
 def test_the_library_takes_whatever_the_model_writes(
     text: str, sizes: list[int], options: ParseOptions, reply: Any
@@ -94,16 +94,21 @@ def test_the_library_takes_whatever_the_model_writes(
     assert as_accumulated(events) == body
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(event_sequences(), LOCAL_REPLIES, st.booleans())
 def test_the_library_takes_every_order_of_events(events: list[Event], reply: Any, fails: bool) -> None:
     stream, answer = new_stream(reply), ResponsesAnswer()
     told = stream.keepalive()
     for event in events:
         if fails and isinstance(event, Finished):
-            told += stream.fail("the engine stopped")
+            told += stream.fail("the prompt is too long", "rate_limit_exceeded")
         told += stream.take([event])
-    answer.add(told)
+    answer.take(told)
     check_types(told)
-    Response.model_validate(answer.body)
-    assert as_accumulated(told) == answer.body
+    Response.model_validate(answer.body())
+    assert as_accumulated(told) == answer.body()
+
+
+def test_the_library_reads_failures_that_its_types_do_not_name() -> None:
+    told = new_stream(official_reply({"model": "m"}, is_official=False)).fail("too long", "context_length_exceeded")
+    assert as_accumulated(told)["error"] == {"code": "context_length_exceeded", "message": "too long"}

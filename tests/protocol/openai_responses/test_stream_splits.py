@@ -41,7 +41,7 @@ def check_deltas(pushes: list[StreamEvents], body: dict[str, Any]) -> None:
             assert deltas.get(item["id"], "") == told
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(PARTS.map("".join), SIZES, OPTIONS, REPLIES, ENDS)
 def test_text_cut_anywhere_gives_the_same_answer(
     text: str, sizes: list[int], options: ParseOptions, reply: ResponsesReply, end: list[str]
@@ -53,7 +53,7 @@ def test_text_cut_anywhere_gives_the_same_answer(
     check_deltas(*pieces)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(PARTS.map("".join), SIZES, OPTIONS, REPLIES, ENDS)
 def test_ids_cut_anywhere_give_the_same_answer(
     nano: Tokenizer, text: str, sizes: list[int], options: ParseOptions, reply: ResponsesReply, end: list[str]

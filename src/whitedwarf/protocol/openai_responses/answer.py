@@ -3,26 +3,28 @@
 Promises: after the terminal event, exactly the object that it carries.
 """
 
-from collections.abc import Iterable
-from typing import cast
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
 from whitedwarf.conversation.json_value import Json
-from whitedwarf.protocol.openai_responses.numbering import StreamEvent
 
 
 class ResponsesAnswer:
-    """Add the events as they come."""
+    """Feed it all events of one answer; those that only keep the connection alive may be among them."""
 
     def __init__(self) -> None:
-        self._response: dict[str, Json] = {}
+        self._response: dict[str, Any] = {}
 
-    def add(self, events: Iterable[StreamEvent]) -> None:
-        """More of the stream."""
+    def take(self, events: Iterable[Mapping[str, Any]]) -> None:
+        """More events; a failure is left to whoever sends the status."""
         for event in events:
-            if "response" in event:
-                self._response = cast(dict[str, Json], event["response"])
+            self._response = event.get("response", self._response)
 
-    @property
-    def body(self) -> dict[str, Json]:
-        """The object as of the last event that carried one."""
-        return dict(self._response)
+    def body(self, *, without_calls: Collection[int] = ()) -> dict[str, Json]:
+        """The whole answer; `without_calls` are those that the model did not complete (demand.md P21)."""
+        if not without_calls:
+            return dict(self._response)
+        output = self._response["output"]
+        calls = [item for item in output if item["type"].endswith("_call")]
+        unwanted = [item["id"] for index, item in enumerate(calls) if index in without_calls]
+        return {**self._response, "output": [item for item in output if item["id"] not in unwanted]}

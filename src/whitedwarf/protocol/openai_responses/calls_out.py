@@ -59,14 +59,19 @@ class FunctionCallOut(CallOut):
 
 
 class CustomCallOut(CallOut):
-    """A call of a custom tool, which takes plain text."""
+    """A call of a custom tool, which takes plain text.
+
+    A function's arguments that were cut off are no JSON; a plain text looks whole wherever it was cut.
+    Unless `is_official` such a call is therefore never ended: some clients run what is ended, whatever its status.
+    """
 
     ID_PREFIX = "ctc"
 
-    def __init__(self, place: Place, call_id: str, tool: dict[str, Json], *, only_leading_input: bool) -> None:
+    def __init__(self, place: Place, call_id: str, tool: dict[str, Json], *, is_official: bool) -> None:
         super().__init__(place, call_id)
         self._tool = tool
-        self._reader = CustomInput(only_leading=only_leading_input)
+        self._ends_whole_only = not is_official
+        self._reader = CustomInput(only_leading=is_official)
         self._input: list[str] = []
 
     def grown(self, fragment: str) -> list[StreamEvent]:
@@ -75,6 +80,11 @@ class CustomCallOut(CallOut):
     def shown(self, status: ItemStatus) -> dict[str, Json]:
         head: dict[str, Json] = {"type": "custom_tool_call", "id": self.id, "status": status, "call_id": self._call_id}
         return {**head, **self._tool, "input": "" if status == "in_progress" else "".join(self._input)}
+
+    def closed(self, status: ItemStatus, *, precedes_call: bool = False) -> list[StreamEvent]:
+        if self._ends_whole_only and not self.is_finished:
+            return self._told(self._reader.finish(is_complete=False))
+        return super().closed(status, precedes_call=precedes_call)
 
     def _content_closed(self, status: ItemStatus) -> list[StreamEvent]:
         rest = self._told(self._reader.finish(is_complete=self.is_finished))
@@ -118,5 +128,5 @@ def call_item(reply: ResponsesReply, name: str, call_id: str, place: Place) -> C
         namespace, local_name = reply.namespaces[name]
         tool = {"name": local_name, "namespace": namespace}
     if name in reply.custom_tools:
-        return CustomCallOut(place, call_id, tool, only_leading_input=reply.is_official)
+        return CustomCallOut(place, call_id, tool, is_official=reply.is_official)
     return FunctionCallOut(place, call_id, tool, names_done=not reply.is_official)

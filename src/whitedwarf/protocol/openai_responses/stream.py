@@ -20,7 +20,7 @@ from whitedwarf.conversation.events import (
 )
 from whitedwarf.conversation.json_value import Json
 from whitedwarf.protocol.call_ids import CallIds
-from whitedwarf.protocol.converted import PromptUsage, ReplyIdentity, ResponsesReply
+from whitedwarf.protocol.converted import NOT_MEASURED, PromptUsage, ReplyIdentity, ResponsesReply
 from whitedwarf.protocol.openai_responses.calls_out import CallOut, call_item
 from whitedwarf.protocol.openai_responses.items_out import (
     ItemOut,
@@ -61,21 +61,31 @@ class ResponsesStream:
         self._call_ids = call_ids or CallIds(is_thinking=reply.is_thinking)
         self._clock = clock or (lambda: identity.created)
         self._numbering = Numbering()
-        self._usage = PromptUsage()
+        self._usage = NOT_MEASURED
         self._output: list[dict[str, Json]] = []
         self._open: ItemOut | None = None
+        self._open_calls: list[int] = []
         self._has_begun = False
         self.is_over = False
 
-    def begin(self, usage: PromptUsage | None = None, fingerprint: str | None = None) -> list[StreamEvent]:
+    @property
+    def unfinished_calls(self) -> tuple[int, ...]:
+        """Calls that were begun and not completed: nobody may execute them."""
+        return tuple(self._open_calls)
+
+    def begin(self, usage: PromptUsage = NOT_MEASURED, fingerprint: str | None = None) -> list[StreamEvent]:
         """The first events, unless they have been told already; no Responses event shows the fingerprint."""
-        if usage is not None:
-            self._usage = usage
+        if usage is not NOT_MEASURED:
+            self.measure(usage)
         if self._has_begun or self.is_over:
             return []
         self._has_begun = True
         state = ResponseState("in_progress")
         return [self._lifecycle("response.created", state), self._lifecycle("response.in_progress", state)]
+
+    def measure(self, usage: PromptUsage) -> None:
+        """What turned out since `begin` about the prompt."""
+        self._usage = usage
 
     def take(self, events: Iterable[Event]) -> list[StreamEvent]:
         """What these events say; Finished gives the last ones. Begins the answer where nothing has."""
@@ -116,8 +126,8 @@ class ResponsesStream:
                 return self._opened_call(index, name)
             case ArgumentsDelta(_, fragment):
                 return self._open_call().grown(fragment)
-            case ToolCallFinished():
-                return self._finished_call()
+            case ToolCallFinished(index):
+                return self._finished_call(index)
             case Finished():
                 return self._finished(event)
         return []
@@ -133,6 +143,7 @@ class ResponsesStream:
         return [*told, *self._open.grown(text, scored or ())]
 
     def _opened_call(self, index: int, name: str) -> list[StreamEvent]:
+        self._open_calls.append(index)
         return self._opened(call_item(self._reply, name, self._call_ids.new(index), self._next_place()))
 
     def _next_place(self) -> Place:
@@ -147,7 +158,8 @@ class ResponsesStream:
         assert isinstance(self._open, CallOut), "arguments come between a call's beginning and its end"
         return self._open
 
-    def _finished_call(self) -> list[StreamEvent]:
+    def _finished_call(self, index: int) -> list[StreamEvent]:
+        self._open_calls.remove(index)
         self._open_call().is_finished = True
         return [] if self._reply.is_official else self._closed("completed")
 
