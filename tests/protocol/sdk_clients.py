@@ -1,4 +1,4 @@
-"""The `openai` and `anthropic` packages' own clients, talking to a server that answers every request with one stream."""
+"""The `openai` and `anthropic` packages' own clients, talking to a server that answers with one stream."""
 
 import json
 from collections.abc import Iterable, Mapping
