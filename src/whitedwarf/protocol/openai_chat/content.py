@@ -53,16 +53,17 @@ Blocks: TypeAlias = str | list[Block]
 
 _READ_ADDRESS = record(
     "ChatCompletionImageUrl",
-    {"url": required(string), "detail": optional(variant(*ImageDetail))},
+    {"url": required(string), "detail": optional(variant(*ImageDetail), default=ImageDetail.HIGH.value)},
     ImageAddress,
 )
+_ENUM = "ChatCompletionRequestContentBlock"
 _READ_BLOCK = tagged(
-    "ChatCompletionRequestContentBlock",
+    _ENUM,
     {
-        "text": record("ChatCompletionRequestContentBlock", {"text": required(string)}, TextBlock),
-        "image_url": record("ChatCompletionRequestContentBlock", {"image_url": required(_READ_ADDRESS)}, ImageBlock),
+        "text": record(f"variant {_ENUM}::Text", {"text": required(string)}, TextBlock),
+        "image_url": record(f"variant {_ENUM}::ImageUrl", {"image_url": required(_READ_ADDRESS)}, ImageBlock),
         "file": record(
-            "ChatCompletionRequestContentBlock",
+            f"variant {_ENUM}::File",
             {"file_id": optional(string), "file_data": optional(string), "filename": optional(string)},
             FileBlock,
         ),
@@ -85,7 +86,7 @@ def content_of(blocks: Blocks, path: str, version: ModelVersion) -> Content:
     """The conversation's content; RefusedRequest, with `path`, for images that are none."""
     if isinstance(blocks, str):
         return blocks
-    contents = [_block_content(block, path, version) for block in blocks]
+    contents = _contents(blocks, path, version)
     if all(isinstance(content, str) for content in contents):
         return SEPARATOR.join(map(str, contents))
     whole = contents[0]
@@ -98,29 +99,41 @@ def text_of(blocks: Blocks, path: str, version: ModelVersion) -> str:
     """The content of an assistant's message, which has no images."""
     if isinstance(blocks, str):
         return blocks
-    return SEPARATOR.join(_assistant_text(block, path, version) for block in blocks)
-
-
-def _assistant_text(block: Block, path: str, version: ModelVersion) -> str:
-    if version is ModelVersion.V41 and isinstance(block, ImageBlock):
+    if version is ModelVersion.V41 and any(map(_is_image, _with_images(blocks, path))):
         raise RefusedRequest("Image in assistant message is not supported")
-    content = _block_content(block, path, version)
-    if not isinstance(content, str):
-        raise RefusedRequest("Image in assistant message is not supported")
-    return content
+    return SEPARATOR.join(map(str, _contents(blocks, path, version)))
 
 
-def _block_content(block: Block, path: str, version: ModelVersion) -> Content:
+def _contents(blocks: list[Block], path: str, version: ModelVersion) -> list[Content]:
+    if version is ModelVersion.V4:
+        return [block.text if isinstance(block, TextBlock) else UNSUPPORTED_IMAGE for block in blocks]
+    return [_content(block, path) for block in _with_images(blocks, path)]
+
+
+def _with_images(blocks: list[Block], path: str) -> list[TextBlock | ImageBlock | ImageSource]:
+    """All files are looked at before any image that is no file."""
+    return [_file_image(block, path) if isinstance(block, FileBlock) else block for block in blocks]
+
+
+def _is_image(block: TextBlock | ImageBlock | ImageSource) -> bool:
+    return not isinstance(block, TextBlock)
+
+
+def _file_image(block: FileBlock, path: str) -> ImageSource:
+    if block.file_id is not None and block.file_data is None and block.filename is not None:
+        raise RefusedRequest(f"{path}: file cannot have filename when file_id is present")
+    return file_source(block.file_id, block.file_data, path)
+
+
+def _content(block: TextBlock | ImageBlock | ImageSource, path: str) -> Content:
     match block:
         case TextBlock(text):
             return text
-        case _ if version is ModelVersion.V4:
-            return UNSUPPORTED_IMAGE
         case ImageBlock(ImageAddress(url, detail)):
-            return _image(image_url_source(url, detail, path))
-        case FileBlock(file_id, file_data):
-            return _image(file_source(file_id, file_data, path))
+            return _place(image_url_source(url, detail, path))
+        case source:
+            return _place(source)
 
 
-def _image(source: ImageSource) -> Content:
+def _place(source: ImageSource) -> Content:
     return IllustratedText(("", ""), (source,))

@@ -80,8 +80,9 @@ def _accepted(reading: Reading, version: ModelVersion, policy: Policy) -> _Accep
 
 
 def _chosen_tools(request: ChatRequest, policy: Policy, is_thinking: bool) -> ChosenTools:
-    tools = tool_definitions(declared_tools(request.tools or ()), policy)
     wanted = request.tool_choice or ChoiceRequest()
+    offered = () if wanted.choice is ToolChoice.NONE else request.tools or ()  # what is not offered is not checked
+    tools = tool_definitions(declared_tools(offered), policy)
     return chosen_tools(tools, wanted.choice, wanted.name, policy, is_thinking=is_thinking)
 
 

@@ -83,7 +83,7 @@ class ReminderRequest:
 MessageRequest: TypeAlias = SystemRequest | UserRequest | AssistantRequest | ToolRequest | ReminderRequest
 
 _READ_FUNCTION = record(
-    "ChatCompletionRequestToolCallFunction",
+    "ChatCompletionRequestFunctionCall",
     {"name": required(string), "arguments": required(string)},
     FunctionRequest,
 )
@@ -94,32 +94,34 @@ _READ_CALL = record(
 )
 
 
-def _named(fields: Mapping[str, Field], make: Callable[..., Any]) -> Reader:
-    """A message that may also have a name, which nobody reads."""
+_ENUM = "ChatCompletionRequestMessage"
 
-    def made(name: str | None, **members: Any) -> Any:
+
+def _message(variant: str, fields: Mapping[str, Field], make: Callable[..., Any]) -> Reader:
+    """A message; where it may have a name, nobody reads that."""
+
+    def made(name: str | None = None, **members: Any) -> Any:
         return make(**members)
 
-    return record("ChatCompletionRequestMessage", {**fields, "name": optional(string)}, made)
+    return record(f"variant {_ENUM}::{variant}", fields, made)
 
 
-_READ_ASSISTANT = _named(
-    {
-        "content": optional(read_blocks),
-        "reasoning_content": optional(string),
-        "tool_calls": optional(list_of(_READ_CALL)),
-        "prefix": optional(boolean),
-    },
-    AssistantRequest,
-)
+_PROMPT_MEMBERS = {"content": required(read_blocks), "name": optional(string)}
+_ASSISTANT_MEMBERS = {
+    "content": optional(read_blocks),
+    "reasoning_content": optional(string),
+    "name": optional(string),
+    "tool_calls": optional(list_of(_READ_CALL)),
+    "prefix": optional(boolean),
+}
 read_message = tagged(
-    "ChatCompletionRequestMessage",
+    _ENUM,
     {
-        "system": _named({"content": required(read_blocks)}, SystemRequest),
-        "user": _named({"content": required(read_blocks)}, UserRequest),
-        "assistant": _READ_ASSISTANT,
-        "tool": _named({"content": required(read_blocks), "tool_call_id": required(string)}, ToolRequest),
-        "latest_reminder": record("ChatCompletionRequestMessage", {"content": required(string)}, ReminderRequest),
+        "system": _message("System", _PROMPT_MEMBERS, SystemRequest),
+        "user": _message("User", _PROMPT_MEMBERS, UserRequest),
+        "assistant": _message("Assistant", _ASSISTANT_MEMBERS, AssistantRequest),
+        "tool": _message("Tool", {"content": required(read_blocks), "tool_call_id": required(string)}, ToolRequest),
+        "latest_reminder": _message("LatestReminder", {"content": required(string)}, ReminderRequest),
     },
     tag="role",
 )

@@ -76,24 +76,24 @@ def read_stop(value: Json) -> str | list[str]:
 FIELDS: Mapping[str, Field] = {
     "messages": required(list_of(read_message)),
     "model": required(string),
+    "frequency_penalty": optional(single),
+    "logprobs": optional(boolean),
+    "top_logprobs": optional(unsigned(8)),
+    "max_tokens": optional(unsigned(32)),
+    "n": optional(unsigned(8)),
+    "presence_penalty": optional(single),
+    "seed": optional(unsigned(64)),
+    "stop": optional(read_stop),
     "stream": optional(boolean),
     "stream_options": optional(
         record("ChatCompletionStreamOptions", {"include_usage": optional(boolean)}, StreamOptions)
     ),
     "temperature": optional(single),
     "top_p": optional(single),
-    "max_tokens": optional(unsigned(32)),
-    "n": optional(unsigned(8)),
-    "stop": optional(read_stop),
-    "seed": optional(unsigned(64)),
-    "logprobs": optional(boolean),
-    "top_logprobs": optional(unsigned(8)),
-    "presence_penalty": optional(single),
-    "frequency_penalty": optional(single),
+    "response_format": optional(read_format),
     "tools": optional(list_of(read_tool)),
     "tool_choice": optional(read_choice),
-    "parallel_tool_calls": optional(boolean),
-    "response_format": optional(read_format),
+    "reasoning_effort": optional(variant(*EFFORTS)),
     "thinking": optional(
         record(
             "ChatCompletionThinking",
@@ -101,7 +101,7 @@ FIELDS: Mapping[str, Field] = {
             ThinkingRequest,
         )
     ),
-    "reasoning_effort": optional(variant(*EFFORTS)),
+    "parallel_tool_calls": optional(boolean),
 }
 
 read_request = record("ChatCompletionRequest", FIELDS, ChatRequest)

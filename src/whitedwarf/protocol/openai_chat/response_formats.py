@@ -36,8 +36,10 @@ read_format = tagged(
     _NAME,
     {
         "json_object": record(_NAME, {}, JsonObject),
-        "json_schema": record(_NAME, {"json_schema": required(_READ_SCHEMA)}, lambda json_schema: json_schema),
-        "regex": record(_NAME, {"regex": required(string)}, lambda regex: Regex(regex)),
+        "json_schema": record(
+            f"variant {_NAME}::JsonSchema", {"json_schema": required(_READ_SCHEMA)}, lambda json_schema: json_schema
+        ),
+        "regex": record(f"variant {_NAME}::Regex", {"regex": required(string)}, lambda regex: Regex(regex)),
         "text": record(_NAME, {}, PlainText),
     },
 )
