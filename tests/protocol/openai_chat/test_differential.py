@@ -1,0 +1,40 @@
+"""Random Chat requests: the official library and we must convert alike, or refuse with the same words."""
+
+import os
+from typing import Any
+
+import deepseek_recipe as recipe
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from fakes.chat_requests import chat_requests, conversion_options
+from fakes.damage import maybe_damaged
+from fakes.official_requests import official_outcome
+from protocol.vectors import converted
+from whitedwarf.protocol.openai_chat.convert import convert
+
+EXAMPLES = int(os.environ.get("WHITEDWARF_EXAMPLES", "2000"))
+OFTEN = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+QUICK = settings(OFTEN, max_examples=60)
+
+
+def assert_same_outcome(body: dict[str, Any], options: dict[str, Any]) -> None:
+    official = official_outcome(recipe.ChatCompletionRequest, body, options)
+    assert converted({"request": body, "options": options}, convert) == official
+
+
+@QUICK
+@given(maybe_damaged(chat_requests), conversion_options)
+def test_a_few_random_requests_are_converted_as_the_official_library_does(
+    body: dict[str, Any], options: dict[str, Any]
+) -> None:
+    assert_same_outcome(body, options)
+
+
+@pytest.mark.slow
+@OFTEN
+@given(maybe_damaged(chat_requests), conversion_options)
+def test_random_requests_are_converted_as_the_official_library_does(
+    body: dict[str, Any], options: dict[str, Any]
+) -> None:
+    assert_same_outcome(body, options)
