@@ -1,7 +1,7 @@
 """Custom tools, which take plain text, as the model sees them: functions of one string named `input`.
 
 Promises: any custom tool of a client has such a form, and earlier calls of it too. A grammar is told to the model in
-the description. The way back, from arguments to plain text, is plain_input.py.
+the description. The way back, from arguments to plain text, is custom_input.py.
 """
 
 from whitedwarf.conversation.json_value import Json

@@ -20,8 +20,8 @@ from whitedwarf.conversation.events import (
 from whitedwarf.conversation.json_value import Json
 from whitedwarf.protocol.call_ids import CallIds
 from whitedwarf.protocol.converted import NOT_MEASURED, ChatReply, PromptUsage, ReplyIdentity
+from whitedwarf.protocol.custom_input import CustomInput
 from whitedwarf.protocol.openai_usage import openai_usage
-from whitedwarf.protocol.plain_input import PlainInput
 from whitedwarf.protocol.token_log import TokenLog
 
 SSE_DONE = "[DONE]"
@@ -45,7 +45,7 @@ class ChatStream:
         self._call_ids = call_ids or CallIds(is_thinking=reply.is_thinking)
         self._fingerprint: str | None = None
         self._usage = NOT_MEASURED
-        self._inputs: dict[int, PlainInput] = {}  # of the custom calls
+        self._inputs: dict[int, CustomInput] = {}  # of the custom calls
         self._open_calls: list[int] = []
         self._is_over = False
 
@@ -97,8 +97,8 @@ class ChatStream:
                 return [self._call_chunk(index, self._call_start(index, name))]
             case ArgumentsDelta(index, fragment):
                 return self._arguments(index, fragment)
-            case ToolCallFinished(index, _, arguments):
-                return self._call_end(index, arguments)
+            case ToolCallFinished(index):
+                return self._call_end(index)
             case Finished():
                 return self._end(event)
             case Repair():
@@ -117,7 +117,7 @@ class ChatStream:
         self._open_calls.append(index)
         call_id = self._call_ids.new(index)
         if name in self._reply.custom_tools:
-            self._inputs[index] = PlainInput()
+            self._inputs[index] = CustomInput(only_leading=False)
             return {"id": call_id, "type": "custom", "custom": {"name": name, "input": ""}}
         return {"id": call_id, "type": "function", "function": {"name": name, "arguments": ""}}
 
@@ -125,12 +125,12 @@ class ChatStream:
         plain = self._inputs.get(index)
         if plain is None:
             return [self._call_chunk(index, {"function": {"arguments": fragment}})]
-        return self._input(index, plain.take(fragment))
+        return self._input(index, plain.feed(fragment))
 
-    def _call_end(self, index: int, arguments: str) -> list[Chunk]:
+    def _call_end(self, index: int) -> list[Chunk]:
         self._open_calls.remove(index)
         plain = self._inputs.get(index)
-        return [] if plain is None else self._input(index, plain.finish(arguments))
+        return [] if plain is None else self._input(index, plain.finish(is_complete=True))
 
     def _input(self, index: int, text: str) -> list[Chunk]:
         return [self._call_chunk(index, {"custom": {"input": text}})] if text else []

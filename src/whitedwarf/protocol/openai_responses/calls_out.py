@@ -7,7 +7,7 @@ looks whole. Does not know which tool is which: `call_item` is told by the reply
 from whitedwarf.conversation.json_value import Json
 from whitedwarf.prompt.arguments import parse_arguments
 from whitedwarf.protocol.converted import ResponsesReply
-from whitedwarf.protocol.openai_responses.custom_input import CustomInput
+from whitedwarf.protocol.custom_input import CustomInput
 from whitedwarf.protocol.openai_responses.items_out import ItemOut, ItemStatus, Place
 from whitedwarf.protocol.openai_responses.numbering import StreamEvent
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prompt.streams import cut
-from whitedwarf.protocol.openai_responses.custom_input import CustomInput
+from whitedwarf.protocol.custom_input import CustomInput
 
 
 def told(fragments: list[str], *, only_leading: bool = False, is_complete: bool = True) -> list[str]:
