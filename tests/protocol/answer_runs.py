@@ -1,20 +1,23 @@
 """Whole answers through the parser and an answer builder, push by push, in the form that the parse vectors have."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from prompt.parse_facts import Vector, options_of
+from prompt.parse_facts import Vector
 from whitedwarf.conversation.events import BackendReason, Event
 from whitedwarf.prompt.parse import OutputParser
 from whitedwarf.prompt.parse_options import ParseOptions, ParseStart
 from whitedwarf.prompt.tokenizer import Tokenizer
 from whitedwarf.protocol.anthropic.answer import MessagesAnswer
+from whitedwarf.protocol.anthropic.convert import convert as convert_messages
 from whitedwarf.protocol.anthropic.events import MessagesStream
 from whitedwarf.protocol.call_ids import CallIds
 from whitedwarf.protocol.converted import NOT_MEASURED, ChatReply, MessagesReply, PromptUsage, ReplyIdentity
 from whitedwarf.protocol.openai_chat.answer import ChatAnswer
 from whitedwarf.protocol.openai_chat.chunks import ChatStream
+from whitedwarf.protocol.openai_chat.convert import convert as convert_chat
+from whitedwarf.protocol.policy import OFFICIAL
 from whitedwarf.protocol.token_log import TokenLog
 
 IDENTITY = ReplyIdentity(id="resp-1", model="model-x", created=0)
@@ -73,12 +76,13 @@ def messages_body(told: Iterable[Told], without_calls: Sequence[int] = ()) -> To
 
 def vector_run(vector: Vector, tokenizer: Tokenizer) -> Run:
     """The events of a parse vector in its own dialect."""
-    options = options_of(vector)
     tokens = TokenLog(tokenizer) if any(len(chunk) > 2 for chunk in vector["chunks"] if chunk[0] == "tokens") else None
     if vector["protocol"] == "chat":
-        return run(vector["chunks"], options, tokenizer, chat_stream(chat_reply(options), tokens), tokens)
-    reply = MessagesReply(options.start is not ParseStart.CONTENT, vector.get("signature"))
-    return run(vector["chunks"], options, tokenizer, messages_stream(reply), tokens)
+        asked = convert_chat(vector["request"], OFFICIAL)
+        return run(vector["chunks"], asked.parsing, tokenizer, chat_stream(asked.reply, tokens), tokens)
+    wanted = convert_messages(vector["request"], OFFICIAL)
+    stream = messages_stream(replace(wanted.reply, signature=vector.get("signature")))
+    return run(vector["chunks"], wanted.parsing, tokenizer, stream, tokens)
 
 
 def run(
