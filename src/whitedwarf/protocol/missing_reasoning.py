@@ -29,12 +29,14 @@ def check_reasoning(messages: Sequence[Message], field: str, *, has_tools: bool)
 
 def with_reasoning(messages: Iterable[Message], *, is_thinking: bool) -> tuple[Message, ...]:
     """The same messages: missing reasoning is empty while the model thinks, and there is none while it does not."""
-    return tuple(
-        replace(message, reasoning=(message.reasoning or "") if is_thinking else None)
-        if isinstance(message, AssistantMessage)
-        else message
-        for message in messages
-    )
+    return tuple(_with_reasoning(message, is_thinking) for message in messages)
+
+
+def _with_reasoning(message: Message, is_thinking: bool) -> Message:
+    if not isinstance(message, AssistantMessage):
+        return message
+    reasoning = (message.reasoning or "") if is_thinking else None
+    return message if reasoning == message.reasoning else replace(message, reasoning=reasoning)
 
 
 def _lacks_reasoning(message: AssistantMessage, has_tools: bool) -> bool:

@@ -133,8 +133,12 @@ def text_or_list(read_item: Reader) -> Reader:
     return read
 
 
-def _result(tool_use_id: str, content: tuple[ResultPart, ...], is_error: bool | None) -> ToolResultBlock:
-    return ToolResultBlock(tool_use_id, content)
+def _result(tool_use_id: str, content: tuple[ResultPart, ...] | None, is_error: bool | None) -> ToolResultBlock:
+    return ToolResultBlock(tool_use_id, content or ())
+
+
+def _reference(tool_name: str) -> ToolReference:
+    return ToolReference(tool_name)
 
 
 def _thinking(thinking: str, signature: str | None) -> ThinkingBlock:
@@ -153,57 +157,67 @@ _IMAGE_SOURCE = tagged(
     "MessagesImageSource",
     {
         "base64": record(
-            "MessagesBase64Source",
+            "variant MessagesImageSource::Base64",
             {"media_type": required(one_of(*MEDIA_TYPES)), "data": required(string)},
             Base64Image,
         ),
-        "url": record("MessagesUrlSource", {"url": required(string)}, WebImage),
-        "file": record("MessagesFileSource", {"file_id": required(string)}, StoredImage),
+        "url": record("variant MessagesImageSource::Url", {"url": required(string)}, WebImage),
+        "file": record("variant MessagesImageSource::File", {"file_id": required(string)}, StoredImage),
     },
 )
 _DOCUMENT_SOURCE = record("MessagesDocumentSource", {"media_type": optional(string)}, DocumentBlock)
-_TEXT = record("MessagesTextBlock", {"text": required(string)}, TextBlock)
-_IMAGE = record("MessagesImageBlock", {"source": required(_IMAGE_SOURCE)}, ImageBlock)
-_DOCUMENT = record("MessagesDocumentBlock", {"source": required(_DOCUMENT_SOURCE)}, lambda source: source)
-_REFERENCE = record(
-    "MessagesToolReferenceBlock", {"tool_name": required(string)}, lambda tool_name: ToolReference(tool_name)
-)
+
+
+def _shared(enum: str) -> dict[str, Reader]:
+    """The blocks that messages and results have in common; `enum` is what the library calls either's blocks."""
+    return {
+        "text": record(f"variant {enum}::Text", {"text": required(string)}, TextBlock),
+        "image": record(f"variant {enum}::Image", {"source": required(_IMAGE_SOURCE)}, ImageBlock),
+        "document": record(f"variant {enum}::Document", {"source": required(_DOCUMENT_SOURCE)}, lambda source: source),
+    }
+
+
+_REFERENCE = record("variant MessagesToolResultBlock::ToolReference", {"tool_name": required(string)}, _reference)
 _ADDED_TOOL = tagged(
     "MessagesToolReference",
-    {"tool_reference": record("variant MessagesToolReference", {"name": required(string)}, ToolReference)},
+    {
+        "tool_reference": record(
+            "variant MessagesToolReference::ToolReference", {"name": required(string)}, ToolReference
+        )
+    },
 )
-_RESULT_PART = tagged(
-    "MessagesToolResultBlock", {"text": _TEXT, "image": _IMAGE, "document": _DOCUMENT, "tool_reference": _REFERENCE}
-)
+_RESULT_PART = tagged("MessagesToolResultBlock", {**_shared("MessagesToolResultBlock"), "tool_reference": _REFERENCE})
 _USE_FIELDS = {"id": required(string), "name": required(string), "input": required(anything)}
 _RESULT_FIELDS = {
     "tool_use_id": required(string),
-    "content": optional(text_or_list(_RESULT_PART), default=()),
+    "content": optional(text_or_list(_RESULT_PART)),
     "is_error": optional(boolean),
 }
-_THINKING_FIELDS = {"thinking": required(string), "signature": optional(string)}
+_THINKING_FIELDS = {"signature": optional(string), "thinking": required(string)}
 
 content_block = tagged(
     "MessagesContentBlock",
     {
-        "text": _TEXT,
-        "image": _IMAGE,
-        "document": _DOCUMENT,
-        "thinking": record("MessagesThinkingBlock", _THINKING_FIELDS, _thinking),
-        "server_tool_use": record("MessagesServerToolUseBlock", _USE_FIELDS, _server_use),
-        "tool_use": record("MessagesToolUseBlock", _USE_FIELDS, ToolUseBlock),
-        "tool_result": record("MessagesToolResultBlock", _RESULT_FIELDS, _result),
+        **_shared("MessagesContentBlock"),
+        "thinking": record("variant MessagesContentBlock::Thinking", _THINKING_FIELDS, _thinking),
+        "server_tool_use": record("variant MessagesContentBlock::ServerToolUse", _USE_FIELDS, _server_use),
+        "tool_use": record("variant MessagesContentBlock::ToolUse", _USE_FIELDS, ToolUseBlock),
+        "tool_result": record("variant MessagesContentBlock::ToolResult", _RESULT_FIELDS, _result),
         "web_search_tool_result": record(
-            "MessagesWebSearchToolResultBlock",
+            "variant MessagesContentBlock::WebSearchToolResult",
             {"tool_use_id": required(string), "content": required(anything)},
             _search_result,
         ),
         "tool_addition": record(
-            "MessagesToolAdditionBlock", {"tool": required(_ADDED_TOOL)}, lambda tool: ToolAddition(tool)
+            "variant MessagesContentBlock::ToolAddition",
+            {"tool": required(_ADDED_TOOL)},
+            lambda tool: ToolAddition(tool),
         ),
     },
 )
 """Reads one block of a message's content, officially."""
 
-system_block = tagged("MessagesSystemBlock", {"text": _TEXT})
+system_block = tagged(
+    "MessagesSystemBlock", {"text": record("variant MessagesSystemBlock::Text", {"text": required(string)}, TextBlock)}
+)
 """Reads one block of the system prompt, officially."""

@@ -116,6 +116,6 @@ def misplaced_call(index: int) -> RefusedRequest:
 
 def _unanswered(place: str, ids: Iterable[str]) -> RefusedRequest:
     return RefusedRequest(
-        f"{place}`tool_use` ids were found without `tool_result` blocks immediately after: {', '.join(ids)}. "
+        f"{place}`tool_use` ids were found without `tool_result` blocks immediately after: {', '.join(sorted(ids))}. "
         "Each `tool_use` block must have a corresponding `tool_result` block in the next message."
     )

@@ -4,6 +4,7 @@ Promises: errors in the official library's words and order (spec/recipe.md 2 and
 lenient_request.py; it gives the same value.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,20 +60,38 @@ class MessagesRequest:
     response_schema: JsonSchema | None = None
 
 
+_MESSAGE = "adjacently tagged enum MessagesMessage"
 _ROLE = variant("user", "assistant", "system")
 _CONTENT = text_or_list(content_block)
 _SYSTEM = text_or_list(system_block)
 
 
 def _message(value: Json) -> RequestMessage:
+    if isinstance(value, list | tuple):
+        return _message_from_list(value)
     if not isinstance(value, dict):
-        raise wrong_type(value, "adjacently tagged enum MessagesMessage")
+        raise wrong_type(value, _MESSAGE)
     for name in ("role", "content"):  # the role is read first, wherever it stands
         if name not in value:
             raise MalformedRequest(f"missing field `{name}`")
         if name == "role":
             role = _ROLE(value["role"])
     return RequestMessage(role, _CONTENT(value["content"]))
+
+
+def _message_from_list(values: Sequence[Json]) -> RequestMessage:
+    """The library also takes `[role, content]`."""
+    if not values:
+        raise MalformedRequest(f"invalid length 0, expected {_MESSAGE}")
+    if not isinstance(values[0], str):
+        raise wrong_type(values[0], "variant identifier")
+    role = _ROLE(values[0])
+    if len(values) == 1:
+        raise MalformedRequest(f"invalid length 1, expected {_MESSAGE}")
+    blocks = _CONTENT(values[1])
+    if len(values) > 2:
+        raise MalformedRequest(f"invalid length {len(values)}, expected fewer elements in array")
+    return RequestMessage(role, blocks)
 
 
 def _system(value: Json) -> tuple[str, ...]:
@@ -91,14 +110,14 @@ def _request(**members: Any) -> MessagesRequest:
         messages=tuple(members["messages"]),
         max_tokens=members["max_tokens"],
         system=members["system"],
-        is_streamed=members["stream"],
+        is_streamed=bool(members["stream"]),
         temperature=members["temperature"],
         top_p=members["top_p"],
-        stop_sequences=tuple(members["stop_sequences"]),
+        stop_sequences=tuple(members["stop_sequences"] or ()),
         thinking=members["thinking"],
         effort=members["output_config"],
-        tools=tuple(members["tools"]),
-        wish=members["tool_choice"],
+        tools=tuple(members["tools"] or ()),
+        wish=members["tool_choice"] or ToolWish(),
     )
 
 
@@ -107,13 +126,14 @@ official_request = record(
     {
         "model": required(string),
         "messages": required(list_of(_message)),
-        "max_tokens": optional(unsigned(32)),
         "system": optional(_system),
-        "stream": optional(boolean, default=False),
+        "max_tokens": optional(unsigned(32)),
         "temperature": optional(single),
         "top_p": optional(single),
-        "stop_sequences": optional(list_of(string), default=()),
-        "metadata": optional(record("MessagesMetadata", {"user_id": optional(string)}, lambda user_id: None)),
+        "stop_sequences": optional(list_of(string)),
+        "stream": optional(boolean),
+        "tools": optional(list_of(declaration)),
+        "tool_choice": optional(tool_wish),
         "thinking": optional(
             record(
                 "MessagesThinking",
@@ -121,11 +141,10 @@ official_request = record(
                 _thinking,
             )
         ),
-        "tools": optional(list_of(declaration), default=()),
-        "tool_choice": optional(tool_wish, default=ToolWish()),
         "output_config": optional(
             record("MessagesOutputConfig", {"effort": optional(variant(*EFFORTS))}, lambda effort: effort)
         ),
+        "metadata": optional(record("MessagesMetadata", {"user_id": optional(string)}, lambda user_id: None)),
     },
     _request,
 )
