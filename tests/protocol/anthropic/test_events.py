@@ -1,8 +1,12 @@
 from typing import Any
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from prompt.streams import D, block, call, parameter
 from protocol.answer_runs import Told, messages_body, messages_stream, run
-from whitedwarf.conversation.events import Finished, FinishReason, Repair, RepairKind, TextDelta
+from protocol.event_sequences import event_sequences, messages_deltas, without_repairs
+from whitedwarf.conversation.events import Event, Finished, FinishReason, TextDelta
 from whitedwarf.prompt.parse_options import ParseOptions, ParseStart
 from whitedwarf.protocol.anthropic.events import MessagesStream, sse_name
 from whitedwarf.protocol.converted import MessagesReply, PromptUsage
@@ -56,12 +60,7 @@ def test_p21_a_truncated_call_is_not_closed_and_not_in_the_body() -> None:
     whole = call("f", parameter("a", "1", is_string=False))
     cut = f'<{D}invoke name="sh">\n<{D}parameter name="cmd" string="true">rm -rf /tmp/x'
     events, stream = told(MessagesReply(), f"hi<{D}tool_calls>\n{whole}{cut}", reason="length")
-    fragments = [
-        event["delta"]["partial_json"]
-        for event in events
-        if event["type"] == "content_block_delta" and event["index"] == 2
-    ]
-    assert "".join(fragments) == '{"cmd": "rm -rf /tmp/x'
+    assert messages_deltas(events)[-1] == ("2 partial_json", '{"cmd": "rm -rf /tmp/x')
     body = messages_body(events, stream.unfinished_calls)
     assert [block["type"] for block in body["content"]] == ["text", "tool_use"]
     assert body["content"][1]["input"] == {"a": 1}
@@ -91,10 +90,10 @@ def test_input_tokens_are_those_that_were_not_cached() -> None:
     assert delta["usage"]["output_tokens"] == 5
 
 
-def test_repairs_are_not_told() -> None:
-    stream = messages_stream(MessagesReply())
-    stream.begin()
-    assert stream.take([Repair(RepairKind.STRAY_MARKUP)]) == []
+@given(event_sequences(), st.booleans())
+def test_repairs_leave_no_trace(events: list[Event], is_thinking: bool) -> None:
+    reply = MessagesReply(is_thinking)
+    assert messages_stream(reply).take(events) == messages_stream(reply).take(without_repairs(events))
 
 
 def test_a_failed_answer_ends_with_one_error_and_nothing_more() -> None:

@@ -1,15 +1,17 @@
 from typing import Any
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from prompt.streams import D, block, call, parameter
 from protocol.answer_runs import Told, chat_body, chat_stream, run
-from protocol.event_sequences import chat_deltas
+from protocol.event_sequences import chat_deltas, event_sequences, without_repairs
 from whitedwarf.conversation.events import (
     ArgumentsDelta,
+    Event,
     Finished,
     FinishReason,
     ReasoningDelta,
-    Repair,
-    RepairKind,
     TextDelta,
     ToolCallFinished,
     ToolCallStarted,
@@ -68,11 +70,18 @@ def test_what_turned_out_about_the_prompt_later_is_what_usage_tells() -> None:
     assert last["usage"]["prompt_cache_hit_tokens"] == 96
 
 
-def test_repairs_and_completed_calls_are_not_told() -> None:
+def test_a_completed_call_is_not_told_again() -> None:
     stream = chat_stream(ChatReply())
-    quiet = [Repair(RepairKind.STRAY_MARKUP), ToolCallFinished(0, "f", "{}")]
     stream.take([ToolCallStarted(0, "f"), ArgumentsDelta(0, "{}")])
-    assert stream.take(quiet) == []
+    assert stream.unfinished_calls == (0,)
+    assert stream.take([ToolCallFinished(0, "f", "{}")]) == []
+    assert stream.unfinished_calls == ()
+
+
+@given(event_sequences(), st.booleans())
+def test_repairs_leave_no_trace(events: list[Event], is_thinking: bool) -> None:
+    reply = ChatReply(is_thinking)
+    assert chat_stream(reply).take(events) == chat_stream(reply).take(without_repairs(events))
 
 
 def test_a_custom_call_has_its_input_as_plain_text() -> None:

@@ -33,7 +33,7 @@ def accumulated(chunks: list[Told]) -> ChatCompletion:
 def known(value: Any) -> Any:
     """Without nulls, and without what the SDK's accumulator adds or leaves out."""
     if isinstance(value, dict):
-        ours = {"index", "parsed", "parsed_arguments", "service_tier", "object", "logprobs"}
+        ours = {"index", "parsed", "parsed_arguments", "service_tier", "object"}
         return {key: known(one) for key, one in value.items() if one is not None and key not in ours}
     return [known(one) for one in value] if isinstance(value, list) else value
 

@@ -47,7 +47,7 @@ def sse_name(event: MessagesEvent) -> str:
 
 
 class MessagesStream:
-    """The events of one answer. The dialect has no log probabilities: `tokens` is taken for the sake of its likes."""
+    """The events of one answer. `tokens` goes unused: the dialect has no log probabilities."""
 
     def __init__(
         self,
