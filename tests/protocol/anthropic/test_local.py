@@ -363,7 +363,7 @@ def test_an_answer_of_no_tokens_is_refused(max_tokens: int) -> None:
 @pytest.mark.parametrize(
     ("body", "complaint"),
     [
-        (5, "request body: expected an object, got 5"),
+        (5, "body: expected an object, got 5"),
         ({"messages": []}, "at least one message"),
         ({"messages": "x" * 1000}, "messages: expected an array, got 'xx"),
         ({"messages": [5]}, r"messages\[0\]: expected an object"),

@@ -43,7 +43,7 @@ def unread_fields(body: Json) -> tuple[str, ...]:
 
 def lenient_request(body: Json, notes: Notes) -> MessagesRequest:
     """The request; MalformedRequest where it is none."""
-    members = object_of(body, "request body")
+    members = object_of(body, "body")
     model = text_at(members, "model", "")
     messages = tuple(
         _message(value, f"messages[{index}]", notes) for index, value in enumerate(list_at(members, "messages", ""))
