@@ -121,8 +121,9 @@ class Toolbox:
 
     def chosen(self, *, is_thinking: bool) -> ChosenTools:
         """The tools to offer; RefusedRequest where a declaration is bad or the wish cannot be met."""
-        tools = tool_definitions(self._functions, self._policy, is_schema_required=True)
         wish = self._wish
+        offered = () if wish.choice is ToolChoice.NONE else self._functions  # what is not offered is not checked
+        tools = tool_definitions(offered, self._policy, is_schema_required=True)
         if wish.name is not None and wish.name not in self._by_name and not self.is_empty:
             raise RefusedRequest(
                 f"Invalid value for 'tool_call': no function named '{wish.name}' was specified "
