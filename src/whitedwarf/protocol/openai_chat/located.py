@@ -1,9 +1,11 @@
-"""Reading one part of a body so that its errors say where it stands."""
+"""Reading one part of a body so that its errors say where it stands, and say it in a few words."""
 
 from typing import Any
 
 from whitedwarf.protocol.failures import MalformedRequest
 from whitedwarf.protocol.fields import Reader
+
+_LONGEST_MESSAGE = 300  # characters; what came may be much longer
 
 
 def located(path: str, read: Reader, value: Any) -> Any:
@@ -11,4 +13,6 @@ def located(path: str, read: Reader, value: Any) -> Any:
     try:
         return read(value)
     except MalformedRequest as error:
-        raise MalformedRequest(f"{path}: {error}") from error
+        message = str(error)
+        shown = message if len(message) <= _LONGEST_MESSAGE else message[:_LONGEST_MESSAGE] + "…"
+        raise MalformedRequest(f"{path}: {shown}") from error

@@ -1,0 +1,82 @@
+"""Legacy Completions requests (spec/product.md B.6)."""
+
+from typing import Any
+
+import pytest
+
+from whitedwarf.conversation.message import SystemMessage, UserMessage
+from whitedwarf.prompt.encode import ModelVersion, encode
+from whitedwarf.protocol.completions import convert
+from whitedwarf.protocol.converted import CompletionReply, Converted
+from whitedwarf.protocol.failures import MalformedRequest, RefusedRequest
+from whitedwarf.protocol.policy import local
+
+POLICY = local(ModelVersion.V4)
+
+
+def converted(**body: Any) -> Converted[CompletionReply]:
+    return convert({"model": "m", "prompt": "Once", **body}, POLICY)
+
+
+def test_a_prompt_is_put_to_the_model_as_a_question() -> None:
+    assert converted().conversation.messages == (SystemMessage("You are a helpful assistant"), UserMessage("Once"))
+
+
+def test_the_prompt_ends_where_the_model_begins_to_think() -> None:
+    text = encode(converted().conversation, ModelVersion.V4).rendered().text
+    assert text.endswith("You are a helpful assistant<｜User｜>Once<｜Assistant｜><think>")
+
+
+def test_thinking_can_be_switched_off() -> None:
+    text = encode(converted(thinking=False).conversation, ModelVersion.V4).rendered().text
+    assert text.endswith("Once<｜Assistant｜></think>")
+
+
+def test_of_several_prompts_the_first_is_answered_and_that_is_told() -> None:
+    first = converted(prompt=["Once", "Twice"])
+    assert first.conversation == converted().conversation
+    assert first.warnings == ("Only the first of the prompts was answered: send one request for each.",)
+    assert converted(prompt=["Once"]).warnings == ()
+
+
+@pytest.mark.parametrize("prompt", [None, [], {}, 5, [5], [[1, 2]], True])
+def test_what_is_no_text_is_refused(prompt: Any) -> None:
+    with pytest.raises(MalformedRequest, match=r"^prompt: "):
+        converted(prompt=prompt)
+
+
+def test_a_suffix_is_refused_with_a_way_out() -> None:
+    with pytest.raises(RefusedRequest, match=r"^suffix: .* Ask for the missing part in the prompt instead\.$"):
+        converted(suffix="the end")
+    assert converted(suffix="").conversation == converted(suffix=None).conversation
+
+
+def test_sampling_is_that_of_chat() -> None:
+    sampled = converted(thinking=False, temperature=0.5, top_k=5, min_p=0.25, max_tokens=7, stop=["x", ""], seed=3)
+    assert sampled.inference.temperature == 0.5
+    assert (sampled.inference.top_k, sampled.inference.min_p) == (5, 0.25)
+    assert (sampled.inference.max_tokens, sampled.inference.seed) == (7, 3)
+    assert sampled.parsing.stop_strings == ("x",)
+
+
+def test_logprobs_is_a_number_of_alternatives() -> None:
+    assert (converted(logprobs=3).inference.logprobs, converted(logprobs=3).inference.top_logprobs) == (True, 3)
+    assert converted(logprobs=0).inference.logprobs is True
+    assert converted(logprobs=None).inference.logprobs is False
+    with pytest.raises(RefusedRequest):
+        converted(logprobs=21)
+
+
+def test_the_prompt_is_echoed_where_that_is_asked_for() -> None:
+    assert converted(echo=True).reply == CompletionReply(echoed_prompt="Once")
+    assert converted(stream=True, stream_options={"include_usage": True}).reply == CompletionReply(usage_chunk=True)
+
+
+def test_several_answers_are_refused() -> None:
+    for option in ({"n": 2}, {"best_of": 2}):
+        with pytest.raises(RefusedRequest):
+            converted(**option)
+
+
+def test_what_belongs_to_chat_is_passed_over() -> None:
+    assert converted(tools=[5], messages="x", user="me").unknown_fields == ("user", "tools", "messages")
