@@ -6,6 +6,7 @@
     │   └── NotDeepSeekV4Error      a healthy file of some other model or of an unsupported variant
     ├── ConversationError           a conversation contradicts itself or holds what is no JSON (also a ValueError)
     ├── RequestError                an API request that cannot be answered: HTTP 400 (kinds: protocol/failures.py)
+    │   └── ImageError              an image that cannot be had or read, or breaks a limit
     ├── ContextOverflowError        the prompt does not fit in the context
     ├── OutOfMemoryError            too little memory: needed, available, what to do
     ├── BackendError                the asked backend is not here or failed
@@ -42,6 +43,10 @@ class RequestError(WhitedwarfError):
     """An API request that cannot be answered; every dialect tells it as HTTP 400."""
 
     status = 400
+
+
+class ImageError(RequestError):
+    """An image in a request that cannot be had, cannot be read, or breaks a limit."""
 
 
 class ContextOverflowError(WhitedwarfError):

@@ -6,7 +6,7 @@ memory grow with the image's length and no faster. Does not look inside the imag
 """
 
 from whitedwarf.conversation.content import DataUrlImage, ImageDetail, ImageSource, UrlImage
-from whitedwarf.protocol.data_url import DataUrl, canonical_base64
+from whitedwarf.prompt.data_url import DataUrl, canonical_base64
 from whitedwarf.protocol.failures import RefusedRequest
 from whitedwarf.protocol.fields import quoted
 
