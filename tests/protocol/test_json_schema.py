@@ -42,6 +42,9 @@ def test_a_good_schema_has_no_problem(schema: Any) -> None:
         ({"multipleOf": 0}, "0 is less than or equal to the minimum of 0"),
         ({"pattern": "("}, '"(" is not a "regex"'),
         ({"patternProperties": {"(": {"b": 1, "a": 1e20}}}, '{"b":1,"a":1e+20} is not a "regex"'),
+        ({"properties": {"7": {"pattern": 5}}}, '5 is not of type "string"'),
+        ({"properties": {"007": {"pattern": 5}}}, '5 is not of type "string"'),
+        ({"properties": {"": {"allOf": [{"pattern": "("}]}}}, '"(" is not a "regex"'),
         ({"$ref": "#/x"}, "Pointer '/x' does not exist"),
         ({"$ref": 5, "type": 5}, '5 is not of type "string"'),
         ({"allOf": None, "definitions": False}, 'false is not of type "object"'),
@@ -104,7 +107,10 @@ schemas = st.recursive(
     st.dictionaries(keywords, values, max_size=3),
     lambda inner: st.dictionaries(
         keywords,
-        values | inner | st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("ab^"), inner),
+        values
+        | inner
+        | st.lists(inner, max_size=2)
+        | st.dictionaries(st.sampled_from(["a", "^", "0", "01", ""]), inner),
         max_size=3,
     ),
     max_leaves=8,

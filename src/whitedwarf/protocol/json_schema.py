@@ -54,7 +54,21 @@ def _message(error: jsonschema_rs.ValidationError, schema: Json) -> str:
     message: str = error.message
     if not message.startswith(_MASK):
         return message
-    value: Any = schema
-    for step in error.instance_path:
-        value = value[step]
-    return dumps(value, FloatStyle.V4, Spacing.COMPACT) + message.removeprefix(_MASK)
+    return dumps(_wrong_value(error, schema), FloatStyle.V4, Spacing.COMPACT) + message.removeprefix(_MASK)
+
+
+def _wrong_value(error: jsonschema_rs.ValidationError, schema: Any) -> Any:
+    """What the error is about: the part of the schema at its path or, if that leads astray, the validator's copy.
+
+    The path has 7 for the key "007" and leaves out the key "". Of a pattern that is a key, the official message shows
+    the schema under it, which is what the path leads to.
+    """
+    steps = error.instance_path
+    copy: Any = error.instance
+    found = schema
+    try:
+        for step in steps:
+            found = found[str(step)] if isinstance(found, dict) else found[step]
+    except (LookupError, TypeError):
+        return copy
+    return found if found == copy or copy in steps[-1:] else copy
