@@ -65,6 +65,15 @@ def test_thinking_leaves_sampling_to_the_engine() -> None:
     assert (options.temperature, options.top_k, options.min_p, options.seed) == (1.0, None, None, 7)
 
 
+def test_options_that_are_not_followed_are_told() -> None:
+    assert converted(temperature=0.5, top_k=3).warnings == (
+        "Ignored while thinking, which has settings of its own: temperature, top_k.",
+    )
+    assert converted(max_tokens=2**31).warnings == ("max_tokens was lowered to 393216, the most that is possible.",)
+    assert converted(temperature=1, top_p=1, top_k=0, max_tokens=5).warnings == ()
+    assert converted(temperature=0.5, top_k=3, thinking=False).warnings == ()
+
+
 def test_without_thinking_all_sampling_is_the_client_s() -> None:
     options = converted(
         thinking=False, temperature=0.5, top_p=0.25, top_k=3.0, min_p=0.5, presence_penalty=1, frequency_penalty=-1

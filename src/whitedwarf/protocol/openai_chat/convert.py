@@ -4,11 +4,10 @@ Promises: under the official policy the official library's result, or its first 
 (local_reading.py) that refuses only what makes no sense. Pure: no clock, no randomness, and nothing is fetched.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from whitedwarf.conversation.conversation import Conversation
 from whitedwarf.conversation.json_value import Json
-from whitedwarf.conversation.options import InferenceOptions
 from whitedwarf.conversation.response_format import JsonObject
 from whitedwarf.conversation.tools import ToolChoice
 from whitedwarf.prompt.encode import ModelVersion
@@ -21,7 +20,7 @@ from whitedwarf.protocol.openai_chat.prefix import check_prefix_place, check_pre
 from whitedwarf.protocol.openai_chat.reading import Reading, read_official
 from whitedwarf.protocol.openai_chat.request import ChatRequest
 from whitedwarf.protocol.openai_chat.response_formats import answer_form, check_json_word
-from whitedwarf.protocol.openai_chat.sampling import check_sampling, inference_options
+from whitedwarf.protocol.openai_chat.sampling import check_sampling, inference_options, sampling_warnings
 from whitedwarf.protocol.openai_chat.tools import ChoiceRequest, check_tool_names, declared_tools
 from whitedwarf.protocol.policy import Policy
 from whitedwarf.protocol.resolution import checked_stop_strings, resolve_constraint, resolve_thinking, version_of
@@ -40,12 +39,12 @@ def convert(body: Json, policy: Policy) -> Converted[ChatReply]:
         model=reading.request.model,
         version=version,
         conversation=conversation,
-        inference=_inference(reading, conversation, version, policy),
+        inference=inference_options(reading, conversation, version, policy),
         constraint=resolve_constraint(conversation, accepted.enforced_schema, must_call=accepted.must_call),
         parsing=parsing,
         is_streamed=bool(reading.request.stream),
         reply=_reply(reading, conversation, parsing, policy),
-        warnings=reading.warnings,
+        warnings=reading.warnings + sampling_warnings(reading, policy, is_thinking=conversation.is_thinking),
         unknown_fields=reading.unknown_fields,
     )
 
@@ -106,13 +105,6 @@ def _reply(reading: Reading, conversation: Conversation, parsing: ParseOptions, 
         custom_tools=reading.custom_tools,
         continues_answer=parsing.start is ParseStart.CONTENT_CONTINUED,
     )
-
-
-def _inference(reading: Reading, conversation: Conversation, version: ModelVersion, policy: Policy) -> InferenceOptions:
-    options = inference_options(reading.request, conversation, version, policy)
-    if conversation.is_thinking:
-        return options
-    return replace(options, top_k=reading.top_k, min_p=reading.min_p)
 
 
 def _parse_options(accepted: _Accepted, policy: Policy) -> ParseOptions:

@@ -4,6 +4,7 @@ from whitedwarf.conversation.conversation import Conversation
 from whitedwarf.conversation.options import InferenceOptions
 from whitedwarf.prompt.encode import ModelVersion
 from whitedwarf.protocol.failures import RefusedRequest
+from whitedwarf.protocol.openai_chat.reading import Reading
 from whitedwarf.protocol.openai_chat.request import ChatRequest
 from whitedwarf.protocol.policy import Policy
 from whitedwarf.protocol.resolution import (
@@ -33,20 +34,42 @@ def check_sampling(request: ChatRequest, policy: Policy, *, is_thinking: bool) -
 
 
 def inference_options(
-    request: ChatRequest, conversation: Conversation, version: ModelVersion, policy: Policy
+    reading: Reading, conversation: Conversation, version: ModelVersion, policy: Policy
 ) -> InferenceOptions:
     """The options of a checked request."""
-    bound = policy.max_tokens_bound(is_thinking=conversation.is_thinking)
+    request = reading.request
+    is_thinking = conversation.is_thinking
     return InferenceOptions(
-        max_tokens=_bounded(request.max_tokens, bound),
-        temperature=resolved_temperature(request.temperature, is_thinking=conversation.is_thinking),
+        max_tokens=_bounded(request.max_tokens, policy.max_tokens_bound(is_thinking=is_thinking)),
+        temperature=resolved_temperature(request.temperature, is_thinking=is_thinking),
         top_p=resolved_top_p(request.top_p, version, conversation, policy),
+        top_k=None if is_thinking else reading.top_k,
+        min_p=None if is_thinking else reading.min_p,
         presence_penalty=request.presence_penalty or 0.0,
         frequency_penalty=request.frequency_penalty or 0.0,
         seed=request.seed,
         logprobs=bool(request.logprobs),
         top_logprobs=request.top_logprobs,
     )
+
+
+def sampling_warnings(reading: Reading, policy: Policy, *, is_thinking: bool) -> tuple[str, ...]:
+    """What the options say otherwise than the request."""
+    request = reading.request
+    bound = policy.max_tokens_bound(is_thinking=is_thinking)
+    warnings = []
+    if request.max_tokens is not None and request.max_tokens > bound:
+        warnings.append(f"max_tokens was lowered to {bound}, the most that is possible.")
+    asked = {
+        "temperature": request.temperature not in (None, 1.0),
+        "top_p": request.top_p not in (None, 1.0),
+        "top_k": reading.top_k is not None,
+        "min_p": reading.min_p is not None,
+    }
+    if is_thinking and any(asked.values()):
+        names = ", ".join(name for name, is_asked in asked.items() if is_asked)
+        warnings.append(f"Ignored while thinking, which has settings of its own: {names}.")
+    return tuple(warnings)
 
 
 def _bounded(max_tokens: int | None, bound: int) -> int | None:
