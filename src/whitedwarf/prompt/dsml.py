@@ -3,7 +3,7 @@
 Promises: names and values stand as they are, and stay text whatever they spell; only the tags hold control tokens.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from whitedwarf.conversation.json_value import Json
@@ -37,15 +37,13 @@ def calls_opening(dialect: Dialect) -> list[Segment]:
     return [Text("\n\n<"), _DSML, Text(f"{dialect.calls}>\n")]
 
 
-def calls_block(calls: Iterable[ToolCall], dialect: Dialect) -> Iterator[Segment]:
-    """A whole block of calls."""
-    yield from calls_opening(dialect)
-    for call in calls:
-        yield from _call(call, dialect)
-    yield from (Text("</"), _DSML, Text(f"{dialect.calls}>"))
+def calls_closing(dialect: Dialect) -> list[Segment]:
+    """The end of a block of calls."""
+    return [Text("</"), _DSML, Text(f"{dialect.calls}>")]
 
 
-def _call(call: ToolCall, dialect: Dialect) -> Iterator[Segment]:
+def call_segments(call: ToolCall, dialect: Dialect) -> Iterator[Segment]:
+    """One call of a block."""
     yield from (Text("<"), _DSML, Text(f'{dialect.invoke} name="{call.name}">\n'))
     arguments = parse_arguments(call.arguments)
     if arguments is None:
@@ -58,7 +56,6 @@ def _call(call: ToolCall, dialect: Dialect) -> Iterator[Segment]:
 
 
 def _parameter(name: str, value: Json, dialect: Dialect) -> Iterator[Segment]:
-    is_string = isinstance(value, str)
-    text = value if isinstance(value, str) else dumps(value, dialect.floats)
-    yield from (Text("<"), _DSML, Text(f'{dialect.parameter} name="{name}" string="{str(is_string).lower()}">{text}</'))
+    is_string, text = ("true", value) if isinstance(value, str) else ("false", dumps(value, dialect.floats))
+    yield from (Text("<"), _DSML, Text(f'{dialect.parameter} name="{name}" string="{is_string}">{text}</'))
     yield from (_DSML, Text(f"{dialect.parameter}>\n"))

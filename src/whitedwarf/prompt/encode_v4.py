@@ -19,6 +19,7 @@ from whitedwarf.conversation.message import (
 from whitedwarf.conversation.thinking import ReasoningEffort
 from whitedwarf.conversation.tools import ToolCall, ToolChoice
 from whitedwarf.prompt import dsml, literals
+from whitedwarf.prompt.call_memory import CallMemory
 from whitedwarf.prompt.rendered import Prompt, PromptBuilder
 from whitedwarf.prompt.segments import Control, Segment, Text
 from whitedwarf.prompt.special import PUBLISHED, SpecialToken, Spellings
@@ -27,9 +28,9 @@ from whitedwarf.prompt.toolspec import format_text, tool_prompt
 _EFFORT = {ReasoningEffort.LOW: "", ReasoningEffort.MAX: literals.V4_EFFORT_MAX}
 
 
-def encode(conversation: Conversation, spellings: Spellings = PUBLISHED) -> Prompt:
+def encode(conversation: Conversation, spellings: Spellings = PUBLISHED, memory: CallMemory | None = None) -> Prompt:
     """The whole prompt, up to where the model's answer begins or goes on."""
-    builder = PromptBuilder(spellings)
+    builder = PromptBuilder(spellings, memory)
     _write_opening(builder, conversation)
     turns = _ordered(_merged(m for m in conversation.messages if not isinstance(m, SystemMessage)))
     for index, turn in enumerate(turns):
@@ -160,7 +161,7 @@ def _write_assistant(
         builder.token(SpecialToken.THINK_CLOSE)
     builder.own_words(turn.content)
     if turn.tool_calls is not None:
-        builder.extend(dsml.calls_block(sorted(turn.tool_calls, key=_call_id), dsml.V4))
+        builder.calls(sorted(turn.tool_calls, key=_call_id), dsml.V4)
     if not (turn.is_prefix and is_last):
         builder.token(SpecialToken.EOS)
 

@@ -18,6 +18,7 @@ from whitedwarf.conversation.response_format import JsonObject, JsonSchema
 from whitedwarf.conversation.thinking import ReasoningEffort
 from whitedwarf.conversation.tools import ToolCall, ToolChoice
 from whitedwarf.prompt import dsml, literals
+from whitedwarf.prompt.call_memory import CallMemory
 from whitedwarf.prompt.rendered import Prompt, PromptBuilder
 from whitedwarf.prompt.special import PUBLISHED, SpecialToken, Spellings
 from whitedwarf.prompt.toolspec import format_text, tool_prompt, updated_tools
@@ -26,9 +27,9 @@ _EFFORT = {ReasoningEffort.LOW: 50, ReasoningEffort.MAX: 100}
 _USUAL_EFFORT = 75
 
 
-def encode(conversation: Conversation, spellings: Spellings = PUBLISHED) -> Prompt:
+def encode(conversation: Conversation, spellings: Spellings = PUBLISHED, memory: CallMemory | None = None) -> Prompt:
     """The whole prompt, up to where the model's answer begins or goes on."""
-    builder = PromptBuilder(spellings)
+    builder = PromptBuilder(spellings, memory)
     builder.token(SpecialToken.BOS)
     turns = _ordered(_with_system_first(conversation))
     _write_effort(builder, conversation, turns)
@@ -147,7 +148,7 @@ def _write_assistant(
         builder.token(SpecialToken.THINK_CLOSE)
     builder.own_words(turn.content)
     if turn.tool_calls:
-        builder.extend(dsml.calls_block(turn.tool_calls, dsml.V41))
+        builder.calls(turn.tool_calls, dsml.V41)
     if not turn.is_prefix:
         builder.token(SpecialToken.EOS)
 

@@ -24,9 +24,15 @@ class Spacing(Enum):
     COMPACT = (",", ":")
 
 
+# json.dumps would make a new one for each value.
+_ENCODERS = {
+    spacing: json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=spacing.value) for spacing in Spacing
+}
+
+
 def dumps(value: Json, floats: FloatStyle, spacing: Spacing = Spacing.SPACED) -> str:
     """One JSON value as text, keys in their order."""
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=spacing.value)
+    text = _ENCODERS[spacing].encode(value)
     if floats is FloatStyle.V41 or "e-" not in text:  # the two styles differ in negative exponents only
         return text
     return "".join(_pieces(value, *spacing.value))

@@ -7,7 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from whitedwarf.conversation.content import Content, ImageSource, image_sources, text_parts
-from whitedwarf.prompt.grounding import grounded
+from whitedwarf.conversation.tools import ToolCall
+from whitedwarf.prompt import dsml
+from whitedwarf.prompt.call_memory import CallMemory
+from whitedwarf.prompt.grounding import Grounding
 from whitedwarf.prompt.segments import Control, Segment, Text
 from whitedwarf.prompt.special import PUBLISHED, SpecialToken, Spellings
 
@@ -44,8 +47,10 @@ class Prompt:
 class PromptBuilder:
     """Collects a prompt from left to right."""
 
-    def __init__(self, spellings: Spellings) -> None:
+    def __init__(self, spellings: Spellings, memory: CallMemory | None = None) -> None:
+        self._memory = memory
         self._spellings = spellings
+        self._grounding = Grounding(spellings)
         self._segments: list[Segment] = []
         self._images: list[ImageSource] = []
 
@@ -73,11 +78,20 @@ class PromptBuilder:
 
     def own_words(self, text: str) -> None:
         """What the model itself said, in which grounding tokens are tokens."""
-        self.extend(grounded(text, self._spellings))
+        self.extend(self._grounding.segments(text))
+
+    def calls(self, calls: Iterable[ToolCall], dialect: dsml.Dialect) -> None:
+        """A whole block of calls."""
+        self.extend(dsml.calls_opening(dialect))
+        if self._memory is not None:
+            self.extend(self._memory.segments(calls, dialect))
+        else:
+            self.extend(segment for call in calls for segment in dsml.call_segments(call, dialect))
+        self.extend(dsml.calls_closing(dialect))
 
     def extend(self, segments: Iterable[Segment]) -> None:
         """Segments made elsewhere, without the empty ones."""
-        self._segments += [segment for segment in segments if segment != Text("")]
+        self._segments += [segment for segment in segments if isinstance(segment, Control) or segment.text]
 
     def finish(self) -> Prompt:
         """What was collected."""

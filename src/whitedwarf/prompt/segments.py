@@ -29,20 +29,32 @@ Segment = Text | Control
 
 def coalesce(segments: Iterable[Segment]) -> Iterator[Segment]:
     """Join neighbouring texts and drop empty ones: a stretch between two control tokens is tokenised as one."""
-    pending: list[str] = []
+    pending: Text | None = None
+    texts: list[str] = []  # what follows `pending`; mostly nothing, and then it is passed on as it is
     for segment in segments:
         if isinstance(segment, Text):
-            pending.append(segment.text)
+            if not segment.text:
+                continue
+            if pending is None:
+                pending = segment
+            else:
+                texts.append(segment.text)
             continue
-        yield from _joined(pending)
-        pending.clear()
+        if pending is not None:
+            yield _joined(pending, texts)
+            pending = None
         yield segment
-    yield from _joined(pending)
+    if pending is not None:
+        yield _joined(pending, texts)
 
 
-def _joined(texts: list[str]) -> Iterator[Text]:
-    if text := "".join(texts):
-        yield Text(text)
+def _joined(first: Text, others: list[str]) -> Text:
+    """One text of all; empties the list."""
+    if not others:
+        return first
+    joined = Text("".join((first.text, *others)))
+    others.clear()
+    return joined
 
 
 _RENDERED = re.compile("(" + "|".join(re.escape(token) for token in RENDERED_CHAT_TOKENS) + ")")

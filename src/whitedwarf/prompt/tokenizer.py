@@ -18,7 +18,7 @@ from tokenizers.pre_tokenizers import ByteLevel, PreTokenizer, Split
 from tokenizers.pre_tokenizers import Sequence as PreSequence
 
 from whitedwarf.prompt.byte_pairs import PlainEncoder, check_merges, native_encoder, well_formed
-from whitedwarf.prompt.segment_cache import DEFAULT_CAPACITY_BYTES, SegmentCache, pieces
+from whitedwarf.prompt.segment_cache import DEFAULT_CAPACITY_BYTES, PIECE_LENGTH, SegmentCache, pieces
 from whitedwarf.prompt.segments import Segment, Text, coalesce, parse_rendered
 from whitedwarf.prompt.special import SpecialToken
 from whitedwarf.prompt.vocabulary import Vocabulary
@@ -71,20 +71,32 @@ class Tokenizer:
 
         What is tokenised here is remembered (segment_cache.py): a conversation's next turn costs its new part only.
         """
-        parts: list[str | int] = []
-        for segment in coalesce(segments):
-            if isinstance(segment, Text):
-                parts += pieces(segment.text)
-            else:
-                parts.append(self.special_id(segment.token))
-        encoded = iter(self.cache.encode([part for part in parts if isinstance(part, str)], self._encode))
+        parts = self._parts(segments)
+        known = self.cache.take([part for part in parts if isinstance(part, str)], self._encode)
         ids: list[int] = []
         for part in parts:
             if isinstance(part, int):
                 ids.append(part)
             else:
-                ids += next(encoded)
+                ids += known[part]
         return ids
+
+    def _parts(self, segments: Iterable[Segment]) -> list[str | int]:
+        """The pieces of text that are tokenised on their own, and control tokens as ids. A short loop run often."""
+        known: dict[SpecialToken, int] = {}
+        parts: list[str | int] = []
+        for segment in coalesce(segments):
+            if isinstance(segment, Text):
+                text = segment.text
+                if len(text) <= PIECE_LENGTH:
+                    parts.append(text)
+                else:
+                    parts += pieces(text)
+            else:
+                if segment.token not in known:
+                    known[segment.token] = self.special_id(segment.token)
+                parts.append(known[segment.token])
+        return parts
 
     def _encode(self, texts: list[str]) -> list[list[int]]:
         return self._encoder.encode(well_formed(texts))

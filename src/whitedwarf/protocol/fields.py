@@ -4,6 +4,7 @@ A reader takes a JSON value and gives a typed one, or raises MalformedRequest. P
 order is told, as the official library tells it (spec/recipe.md 2). Does not know any protocol.
 """
 
+import re
 import struct
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
@@ -194,10 +195,19 @@ def record(name: str, fields: Mapping[str, Field], make: Callable[..., Any]) -> 
 
     def read(value: Json) -> Any:
         if isinstance(value, dict):
-            return make(**_complete(_read_members(value), fields))
+            return make(**_complete(_read_members(value)))
         if isinstance(value, list | tuple):
             return make(**_from_list(value))
         raise wrong_type(value, f"struct {name}")
+
+    defaults = {key: field.default for key, field in fields.items()}
+    needed = tuple(key for key, field in fields.items() if field.is_required)
+
+    def _complete(members: dict[str, Any]) -> dict[str, Any]:
+        for key in needed:
+            if key not in members:
+                raise MalformedRequest(f"missing field `{key}`")
+        return defaults | members
 
     def _read_members(value: Mapping[str, Json]) -> dict[str, Any]:
         return {key: fields[key].read_member(member) for key, member in value.items() if key in fields}
@@ -215,14 +225,6 @@ def record(name: str, fields: Mapping[str, Field], make: Callable[..., Any]) -> 
         return read_members
 
     return read
-
-
-def _complete(members: Mapping[str, Any], fields: Mapping[str, Field]) -> dict[str, Any]:
-    """All members, in the order of `fields`."""
-    for key, field in fields.items():
-        if field.is_required and key not in members:
-            raise MalformedRequest(f"missing field `{key}`")
-    return {key: members.get(key, field.default) for key, field in fields.items()}
 
 
 def _elements(count: int) -> str:
@@ -264,9 +266,10 @@ def _one_of(names: Sequence[str]) -> str:
 
 def quoted(text: str) -> str:
     """Text in double quotes, escaped as Rust's `{:?}` does for all but a few dozen characters."""
-    return f'"{"".join(map(_escaped, text))}"'
+    return f'"{_UNUSUAL.sub(lambda found: _escaped(found[0]), text)}"'
 
 
+_UNUSUAL = re.compile(r"[^ !#-\[\]-~]")  # all but the characters that every text has
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\0"}
 
 
