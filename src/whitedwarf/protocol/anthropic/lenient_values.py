@@ -4,12 +4,13 @@ Promises: MalformedRequest names the place, what was expected and what came, and
 """
 
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 from whitedwarf.conversation.json_value import Json
 from whitedwarf.protocol.anthropic.notes import shown
 from whitedwarf.protocol.failures import MalformedRequest
 
-Object = Mapping[str, Json]
+Object: TypeAlias = Mapping[str, Json]
 
 
 def malformed(path: str, expected: str, value: Json) -> MalformedRequest:

@@ -167,28 +167,31 @@ class _Reader:
             self._messages.append(UserMessage(_REMINDER.format(text)))
 
     def _result(self, position: int, block: ToolResultBlock) -> list[ToolDefinition]:
-        """Adds the result, and gives the tools that it refers to."""
+        """Adds the result, and gives the tools that it refers to: they are looked up before anything is shown."""
         place = f"messages.{self._index}.content.{position}"
-        pieces: list[Piece] = []
-        brought: list[ToolDefinition] = []
-        for number, part in enumerate(block.parts):
-            if isinstance(part, ToolReference):
-                brought += self._found(part, f"{place}: tool reference '{part.name}' not found in available tools")
-                pieces.append(part.name)
-            else:
-                path = f"{place}.tool_result"
-                pieces.append(self._piece(part, Place(path, f"{path}.content[{number}]")))
-        call_id = block.tool_use_id
-        if call_id is None:
-            call_id = next(iter(self._open_calls), None)
-        if call_id is not None:
-            self._open_calls.pop(call_id, None)
-        self._messages.append(ToolMessage(assembled(pieces), call_id))
+        otherwise = f"{place}: tool reference '{{}}' not found in available tools"
+        references = [part for part in block.parts if isinstance(part, ToolReference)]
+        brought = [tool for reference in references for tool in self._found(reference, otherwise)]
+        path = f"{place}.tool_result"
+        pieces = [
+            part.name
+            if isinstance(part, ToolReference)
+            else self._piece(part, Place(path, f"{path}.content[{number}]"))
+            for number, part in enumerate(block.parts)
+        ]
+        self._messages.append(ToolMessage(assembled(pieces), self._answered(block.tool_use_id)))
         return brought
+
+    def _answered(self, call_id: str | None) -> str | None:
+        """The id of the call that has its result now; without one, the first open call is meant."""
+        answered = next(iter(self._open_calls), None) if call_id is None else call_id
+        if answered is not None:
+            self._open_calls.pop(answered, None)
+        return answered
 
     def _added(self, position: int, reference: ToolReference) -> list[ToolDefinition]:
         place = f"messages.{self._index}.content.{position}"
-        return self._found(reference, f"{place}: `tool_addition` references unknown tool '{reference.name}'")
+        return self._found(reference, f"{place}: `tool_addition` references unknown tool '{{}}'")
 
     def _found(self, reference: ToolReference, otherwise: str) -> list[ToolDefinition]:
         """The tool referred to; an unknown one is refused officially, and none locally."""
@@ -196,7 +199,7 @@ class _Reader:
         if tool is not None:
             return [tool]
         if self._is_official:
-            raise RefusedRequest(otherwise)
+            raise RefusedRequest(otherwise.format(reference.name))
         self._setting.notes.add(f"The tool {shown(reference.name)} is referred to but not declared.")
         return []
 
