@@ -36,14 +36,20 @@ def image_url_source(
 
 def file_source(file_id: str | None, file_data: str | None, path: str, *, error_path: str | None = None) -> ImageSource:
     """The image that a file block holds as a data URL."""
-    place = path if error_path is None else error_path
+    url = file_url(file_id, file_data, path if error_path is None else error_path)
+    return image_url_source(url, None, path, error_path=error_path)
+
+
+def file_url(file_id: str | None, file_data: str | None, place: str) -> str:
+    """The data URL that a file block holds, checked as a file and not yet as an image."""
     if file_id is not None and file_data is not None:
         raise _refused(place, "file cannot have both file_id and file_data")
     if file_id is not None:
         raise _refused(place, FILE_ID_REFUSED)
     if file_data is None:
         raise _refused(place, "file must have a file_id or file_data")
-    return image_url_source(file_data, None, path, is_file=True, error_path=error_path)
+    _check_file(file_data, place)
+    return file_data
 
 
 def base64_source(media_type: str, data: str, path: str, *, error_path: str | None = None) -> ImageSource:

@@ -7,12 +7,12 @@ is the official words for one.
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from whitedwarf.conversation.content import Content, IllustratedText, ImageDetail, ImageSource, joined
+from whitedwarf.conversation.content import Content, IllustratedText, ImageDetail, joined
 from whitedwarf.conversation.json_value import Json
 from whitedwarf.prompt.encode import ModelVersion
 from whitedwarf.protocol.failures import MalformedRequest, RefusedRequest
 from whitedwarf.protocol.fields import list_of, optional, record, required, string, tagged, variant
-from whitedwarf.protocol.image_parts import UNSUPPORTED_IMAGE, file_source, image_url_source
+from whitedwarf.protocol.image_parts import UNSUPPORTED_IMAGE, file_url, image_url_source
 
 SEPARATOR = "\n\n"
 
@@ -99,7 +99,7 @@ def text_of(blocks: Blocks, path: str, version: ModelVersion) -> str:
     """The content of an assistant's message, which has no images."""
     if isinstance(blocks, str):
         return blocks
-    if version is ModelVersion.V41 and any(map(_is_image, _with_images(blocks, path))):
+    if version is ModelVersion.V41 and any(map(_is_image, _without_files(blocks, path))):
         raise RefusedRequest("Image in assistant message is not supported")
     return SEPARATOR.join(map(str, _contents(blocks, path, version)))
 
@@ -107,33 +107,26 @@ def text_of(blocks: Blocks, path: str, version: ModelVersion) -> str:
 def _contents(blocks: list[Block], path: str, version: ModelVersion) -> list[Content]:
     if version is ModelVersion.V4:
         return [block.text if isinstance(block, TextBlock) else UNSUPPORTED_IMAGE for block in blocks]
-    return [_content(block, path) for block in _with_images(blocks, path)]
+    return [_content(block, path) for block in _without_files(blocks, path)]
 
 
-def _with_images(blocks: list[Block], path: str) -> list[TextBlock | ImageBlock | ImageSource]:
-    """All files are looked at before any image that is no file."""
+def _without_files(blocks: list[Block], path: str) -> list[TextBlock | ImageBlock]:
+    """Files as the images they hold: all of them are looked at before any image."""
     return [_file_image(block, path) if isinstance(block, FileBlock) else block for block in blocks]
 
 
-def _is_image(block: TextBlock | ImageBlock | ImageSource) -> bool:
-    return not isinstance(block, TextBlock)
+def _is_image(block: TextBlock | ImageBlock) -> bool:
+    return isinstance(block, ImageBlock)
 
 
-def _file_image(block: FileBlock, path: str) -> ImageSource:
+def _file_image(block: FileBlock, path: str) -> ImageBlock:
     if block.file_id is not None and block.file_data is None and block.filename is not None:
         raise RefusedRequest(f"{path}: file cannot have filename when file_id is present")
-    return file_source(block.file_id, block.file_data, path)
+    return ImageBlock(ImageAddress(file_url(block.file_id, block.file_data, path)))
 
 
-def _content(block: TextBlock | ImageBlock | ImageSource, path: str) -> Content:
-    match block:
-        case TextBlock(text):
-            return text
-        case ImageBlock(ImageAddress(url, detail)):
-            return _place(image_url_source(url, detail, path))
-        case source:
-            return _place(source)
-
-
-def _place(source: ImageSource) -> Content:
-    return IllustratedText(("", ""), (source,))
+def _content(block: TextBlock | ImageBlock, path: str) -> Content:
+    if isinstance(block, TextBlock):
+        return block.text
+    address = block.image_url
+    return IllustratedText(("", ""), (image_url_source(address.url, address.detail, path),))

@@ -16,7 +16,7 @@ from whitedwarf.protocol.converted import ChatReply, Converted
 from whitedwarf.protocol.failures import RefusedRequest
 from whitedwarf.protocol.openai_chat.history import Setting, converted_messages
 from whitedwarf.protocol.openai_chat.local_reading import read_local
-from whitedwarf.protocol.openai_chat.prefix import check_prefix_place, check_prefix_use, parse_start
+from whitedwarf.protocol.openai_chat.prefix import check_prefix_use, parse_start, without_early_prefixes
 from whitedwarf.protocol.openai_chat.reading import Reading, read_official
 from whitedwarf.protocol.openai_chat.request import ChatRequest
 from whitedwarf.protocol.openai_chat.response_formats import answer_form, check_json_word
@@ -26,6 +26,8 @@ from whitedwarf.protocol.policy import Policy
 from whitedwarf.protocol.resolution import checked_stop_strings, resolve_constraint, resolve_thinking, version_of
 from whitedwarf.protocol.tool_choice import ChosenTools, chosen_tools
 from whitedwarf.protocol.tool_definitions import check_strictness, tool_definitions
+
+EARLY_PREFIX_IGNORED = "`prefix` is only for the last message; on an earlier one it was ignored."
 
 
 def convert(body: Json, policy: Policy) -> Converted[ChatReply]:
@@ -44,7 +46,7 @@ def convert(body: Json, policy: Policy) -> Converted[ChatReply]:
         parsing=parsing,
         is_streamed=bool(reading.request.stream),
         reply=_reply(reading, conversation, parsing, policy),
-        warnings=reading.warnings + sampling_warnings(reading, policy, is_thinking=conversation.is_thinking),
+        warnings=reading.warnings + accepted.warnings,
         unknown_fields=reading.unknown_fields,
     )
 
@@ -57,6 +59,7 @@ class _Accepted:
     must_call: bool
     enforced_schema: Json
     stop_strings: tuple[str, ...]
+    warnings: tuple[str, ...]
 
 
 def _accepted(reading: Reading, version: ModelVersion, policy: Policy) -> _Accepted:
@@ -65,17 +68,20 @@ def _accepted(reading: Reading, version: ModelVersion, policy: Policy) -> _Accep
     check_tool_names(request.tools or (), policy)
     is_thinking, effort = resolve_thinking(reading.thinking, reading.effort, policy)
     messages = converted_messages(request.messages, Setting(version, policy, is_thinking, bool(request.tools)))
-    check_prefix_place(request, policy)
+    placed = without_early_prefixes(messages, policy)
     check_json_word(request.response_format, messages, policy)
     chosen = _chosen_tools(request, policy, is_thinking)
-    check_prefix_use(request, policy)
+    check_prefix_use(placed, request, policy)
     stop_strings = checked_stop_strings(request.stop, policy)
     _check_streaming(request, policy)
     form = answer_form(request.response_format, policy)
     _check_strict_use(request, chosen, policy)
     check_sampling(request, policy, is_thinking=is_thinking)
-    conversation = Conversation(messages, is_thinking, chosen.tools, chosen.choice, effort, form.told)
-    return _Accepted(conversation, chosen.must_call, form.enforced_schema, stop_strings)
+    conversation = Conversation(placed, is_thinking, chosen.tools, chosen.choice, effort, form.told)
+    warnings = sampling_warnings(reading, policy, is_thinking=is_thinking)
+    if placed is not messages:
+        warnings += (EARLY_PREFIX_IGNORED,)
+    return _Accepted(conversation, chosen.must_call, form.enforced_schema, stop_strings, warnings)
 
 
 def _chosen_tools(request: ChatRequest, policy: Policy, is_thinking: bool) -> ChosenTools:

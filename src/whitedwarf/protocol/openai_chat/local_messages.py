@@ -35,7 +35,7 @@ def local_messages(value: Any, notes: Notes) -> list[MessageRequest]:
     """All messages; MalformedRequest for the first that cannot be read."""
     if not isinstance(value, list):
         raise MalformedRequest(f"messages: expected a list of messages, got {shortened(value)}")
-    history = _History(notes, len(value))
+    history = _History(notes)
     return [history.read(message, index) for index, message in enumerate(value)]
 
 
@@ -44,7 +44,6 @@ class _History:
     """The messages so far, as far as later ones depend on them."""
 
     notes: Notes
-    length: int
     waiting_ids: list[str] = field(default_factory=list)  # of the last calls, those without a result
 
     def read(self, message: Any, index: int) -> MessageRequest:
@@ -91,15 +90,8 @@ class _History:
             "content": local_text(content, f"{path}.content", self.notes),
             "reasoning_content": _reasoning(message, content),
             "tool_calls": calls or None,
-            "prefix": self._prefix(message, index),
+            "prefix": message.get("prefix"),
         }
-
-    def _prefix(self, message: Object, index: int) -> Any:
-        prefix = message.get("prefix")
-        if prefix is True and index < self.length - 1:
-            self.notes.warn("`prefix` is only for the last message; on an earlier one it was ignored.")
-            return None
-        return prefix
 
 
 def _official_role(message: Object, path: str) -> str:
