@@ -7,7 +7,7 @@ is the official words for one.
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from whitedwarf.conversation.content import Content, IllustratedText, ImageDetail, joined
+from whitedwarf.conversation.content import Content, IllustratedText, ImageDetail
 from whitedwarf.conversation.json_value import Json
 from whitedwarf.prompt.encode import ModelVersion
 from whitedwarf.protocol.failures import MalformedRequest, RefusedRequest
@@ -86,28 +86,32 @@ def content_of(blocks: Blocks, path: str, version: ModelVersion) -> Content:
     """The conversation's content; RefusedRequest, with `path`, for images that are none."""
     if isinstance(blocks, str):
         return blocks
-    contents = _contents(blocks, path, version)
-    if all(isinstance(content, str) for content in contents):
-        return SEPARATOR.join(map(str, contents))
-    whole = contents[0]
-    for content in contents[1:]:
-        whole = joined(whole, content, SEPARATOR)
-    return whole
+    if version is ModelVersion.V4:
+        return _with_words_for_images(blocks)
+    texts: list[list[str]] = [[]]  # one for each stretch between images, in pieces
+    sources = []
+    for number, block in enumerate(_without_files(blocks, path)):
+        texts[-1] += [SEPARATOR] if number else []
+        if isinstance(block, TextBlock):
+            texts[-1].append(block.text)
+        else:
+            sources.append(image_url_source(block.image_url.url, block.image_url.detail, path))
+            texts.append([])
+    parts = tuple("".join(pieces) for pieces in texts)
+    return IllustratedText(parts, tuple(sources)) if sources else parts[0]
 
 
 def text_of(blocks: Blocks, path: str, version: ModelVersion) -> str:
     """The content of an assistant's message, which has no images."""
     if isinstance(blocks, str):
         return blocks
-    if version is ModelVersion.V41 and any(map(_is_image, _without_files(blocks, path))):
+    if version is ModelVersion.V41 and not all(map(_is_text, _without_files(blocks, path))):
         raise RefusedRequest("Image in assistant message is not supported")
-    return SEPARATOR.join(map(str, _contents(blocks, path, version)))
+    return _with_words_for_images(blocks)
 
 
-def _contents(blocks: list[Block], path: str, version: ModelVersion) -> list[Content]:
-    if version is ModelVersion.V4:
-        return [block.text if isinstance(block, TextBlock) else UNSUPPORTED_IMAGE for block in blocks]
-    return [_content(block, path) for block in _without_files(blocks, path)]
+def _with_words_for_images(blocks: list[Block]) -> str:
+    return SEPARATOR.join(block.text if isinstance(block, TextBlock) else UNSUPPORTED_IMAGE for block in blocks)
 
 
 def _without_files(blocks: list[Block], path: str) -> list[TextBlock | ImageBlock]:
@@ -115,18 +119,11 @@ def _without_files(blocks: list[Block], path: str) -> list[TextBlock | ImageBloc
     return [_file_image(block, path) if isinstance(block, FileBlock) else block for block in blocks]
 
 
-def _is_image(block: TextBlock | ImageBlock) -> bool:
-    return isinstance(block, ImageBlock)
+def _is_text(block: Block) -> bool:
+    return isinstance(block, TextBlock)
 
 
 def _file_image(block: FileBlock, path: str) -> ImageBlock:
     if block.file_id is not None and block.file_data is None and block.filename is not None:
         raise RefusedRequest(f"{path}: file cannot have filename when file_id is present")
     return ImageBlock(ImageAddress(file_url(block.file_id, block.file_data, path)))
-
-
-def _content(block: TextBlock | ImageBlock, path: str) -> Content:
-    if isinstance(block, TextBlock):
-        return block.text
-    address = block.image_url
-    return IllustratedText(("", ""), (image_url_source(address.url, address.detail, path),))

@@ -5,6 +5,7 @@ meaning, and a result without an id answers the first call that waits for one; e
 An unknown role is refused.
 """
 
+from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,7 +45,8 @@ class _History:
     """The messages so far, as far as later ones depend on them."""
 
     notes: Notes
-    waiting_ids: list[str] = field(default_factory=list)  # of the last calls, those without a result
+    last_calls: deque[str] = field(default_factory=deque)  # their ids, but for those at the front with a result
+    answered: set[str] = field(default_factory=set)
 
     def read(self, message: Any, index: int) -> MessageRequest:
         path = f"messages[{index}]"
@@ -70,20 +72,27 @@ class _History:
 
     def _result(self, message: Object, path: str) -> ToolRequest:
         call_id = message.get("tool_call_id")
-        if call_id is None and self.waiting_ids:
-            call_id = self.waiting_ids[0]
+        if call_id is None:
+            call_id = self._first_waiting()
         if call_id is not None and not isinstance(call_id, str):
             raise MalformedRequest(f"{path}.tool_call_id: expected a string, got {shortened(call_id)}")
-        if call_id in self.waiting_ids:
-            self.waiting_ids.remove(call_id)
+        if call_id is not None:
+            self.answered.add(call_id)
         content = local_content(message.get("content"), f"{path}.content", self.notes)
         return ToolRequest(located(path, read_blocks, content), call_id)
+
+    def _first_waiting(self) -> str | None:
+        """The first of the last calls that has no result yet."""
+        while self.last_calls and self.last_calls[0] in self.answered:
+            self.last_calls.popleft()
+        return self.last_calls[0] if self.last_calls else None
 
     def _answer(self, message: Object, index: int) -> Object:
         path = f"messages[{index}]"
         calls = _local_calls(message, index)
         if calls:
-            self.waiting_ids = [call["id"] for call in calls if isinstance(call["id"], str)]
+            self.last_calls = deque(call["id"] for call in calls if isinstance(call["id"], str))
+            self.answered = set()
         content = message.get("content")
         return {
             "role": "assistant",
