@@ -20,6 +20,7 @@ COMMANDS = (
     Command("logits", "whitedwarf.cli.logits", "write the logits after each of given token ids to a .npy file"),
     Command("logprobs", "whitedwarf.cli.logprobs", "greedy answer with the likeliest candidates of each step, as JSON"),
     Command("perplexity", "whitedwarf.cli.perplexity", "how well the model predicts a text"),
+    Command("bench recipe", "whitedwarf.cli.bench_recipe", "requests to token ids, beside DeepSeek's own library"),
     Command(
         "bench", "whitedwarf.cli.bench", "prefill and decode speed beside the memory's limit, and beside llama.cpp"
     ),
@@ -27,6 +28,8 @@ COMMANDS = (
     Command("gguf convert", "whitedwarf.cli.gguf_convert", "DeepSeek's safetensors to GGUF"),
     Command("gguf verify", "whitedwarf.cli.gguf_verify", "check every value of a model file"),
     Command("gguf synth", "whitedwarf.cli.gguf_synth", "write a model with random weights, to measure with"),
+    Command("recipe render", "whitedwarf.cli.recipe_render", "requests of a vectors file to prompts and token ids"),
+    Command("recipe parse", "whitedwarf.cli.recipe_parse", "answers of a vectors file to the events of their protocol"),
     Command("doctor", "whitedwarf.cli.doctor", "what this machine has, and which backend and model would be used"),
 )
 

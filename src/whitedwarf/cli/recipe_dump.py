@@ -87,26 +87,28 @@ def _tool(tool: ToolDefinition) -> dict[str, Any]:
     return dump
 
 
-def _content(content: Content) -> dict[str, Any]:
-    dump: dict[str, Any] = {"content": SpecialToken.IMAGE.value.join(text_parts(content))}
-    if sources := image_sources(content):
-        dump["images"] = [dumped_image(source) for source in sources]
-    return dump
+def _text(content: Content) -> str:
+    return SpecialToken.IMAGE.value.join(text_parts(content))
+
+
+def _images(content: Content) -> dict[str, Any]:
+    sources = image_sources(content)
+    return {"images": [dumped_image(source) for source in sources]} if sources else {}
 
 
 def _message(message: Message) -> dict[str, Any]:
     match message:
         case SystemMessage(content, tools):
-            dump = {"role": "system"} | _content(content)
-            return dump if tools is None else dump | {"tools": [_tool(tool) for tool in tools]}
+            known = {} if tools is None else {"tools": [_tool(tool) for tool in tools]}
+            return {"role": "system", "content": _text(content), **known, **_images(content)}
         case ToolMessage(content, call_id):
-            return {"role": "tool"} | _content(content) | {"tool_call_id": call_id}
+            return {"role": "tool", "content": _text(content), "tool_call_id": call_id, **_images(content)}
         case AssistantMessage():
             return _assistant(message)
         case LatestReminder(content):
             return {"role": "latest_reminder", "content": content}
         case _:
-            return {"role": "user"} | _content(message.content)
+            return {"role": "user", "content": _text(message.content), **_images(message.content)}
 
 
 def _assistant(message: AssistantMessage) -> dict[str, Any]:
