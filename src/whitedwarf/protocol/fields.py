@@ -202,6 +202,7 @@ def record(name: str, fields: Mapping[str, Field], make: Callable[..., Any]) -> 
 
     defaults = {key: field.default for key, field in fields.items()}
     needed = tuple(key for key, field in fields.items() if field.is_required)
+    readers = {key: field.read_member for key, field in fields.items()}
 
     def _complete(members: dict[str, Any]) -> dict[str, Any]:
         for key in needed:
@@ -210,7 +211,7 @@ def record(name: str, fields: Mapping[str, Field], make: Callable[..., Any]) -> 
         return defaults | members
 
     def _read_members(value: Mapping[str, Json]) -> dict[str, Any]:
-        return {key: fields[key].read_member(member) for key, member in value.items() if key in fields}
+        return {key: readers[key](member) for key, member in value.items() if key in readers}
 
     def _from_list(value: Sequence[Json]) -> dict[str, Any]:
         read_members = _read_members(dict(zip(fields, value, strict=False)))
@@ -231,8 +232,11 @@ def _elements(count: int) -> str:
     return f"{count} element{'' if count == 1 else 's'}"
 
 
-def tagged(name: str, readers: Mapping[str, Reader], tag: str = "type") -> Reader:
-    """A reader of objects whose kind is told by their member `tag`."""
+def tagged(name: str, readers: Mapping[str, Reader], tag: str = "type", *, is_inner: bool = False) -> Reader:
+    """A reader of objects whose kind is told by their member `tag`.
+
+    Where it `is_inner`, within another such object, serde also takes the kind's number, counted from 0.
+    """
 
     def read(value: Json) -> Any:
         try:
@@ -248,11 +252,19 @@ def tagged(name: str, readers: Mapping[str, Reader], tag: str = "type") -> Reade
         if tag not in members:
             raise MalformedRequest(f"missing field `{tag}`")
         kind = members[tag]
+        if is_inner and isinstance(kind, int) and not isinstance(kind, bool) and kind >= 0:
+            return _numbered(kind)
         if not isinstance(kind, str):
             raise wrong_type(kind, "variant identifier")
         if kind not in readers:
             raise MalformedRequest(f"unknown variant `{kind}`, {_one_of(tuple(readers))}")
         return kind
+
+    def _numbered(number: int) -> str:
+        if number >= len(readers):
+            expected = f"variant index 0 <= i < {len(readers)}"
+            raise MalformedRequest(f"invalid value: integer `{number}`, expected {expected}")
+        return tuple(readers)[number]
 
     return read
 

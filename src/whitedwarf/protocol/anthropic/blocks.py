@@ -164,6 +164,7 @@ _IMAGE_SOURCE = tagged(
         "url": record("variant MessagesImageSource::Url", {"url": required(string)}, WebImage),
         "file": record("variant MessagesImageSource::File", {"file_id": required(string)}, StoredImage),
     },
+    is_inner=True,
 )
 _DOCUMENT_SOURCE = record("MessagesDocumentSource", {"media_type": optional(string)}, DocumentBlock)
 
@@ -185,6 +186,7 @@ _ADDED_TOOL = tagged(
             "variant MessagesToolReference::ToolReference", {"name": required(string)}, ToolReference
         )
     },
+    is_inner=True,
 )
 _RESULT_PART = tagged("MessagesToolResultBlock", {**_shared("MessagesToolResultBlock"), "tool_reference": _REFERENCE})
 _USE_FIELDS = {"id": required(string), "name": required(string), "input": required(anything)}
