@@ -8,12 +8,11 @@ words that it has for system messages. Reasoning is None where the request has n
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from whitedwarf.conversation.content import Content, is_empty, text_parts
+from whitedwarf.conversation.content import Content, is_empty
 from whitedwarf.conversation.message import Message, SystemMessage, ToolMessage, UserMessage
 from whitedwarf.conversation.tools import ToolCall, ToolDefinition
 from whitedwarf.prompt.encode import ModelVersion
 from whitedwarf.prompt.json_style import FloatStyle, dumps
-from whitedwarf.prompt.toolspec import updated_tools
 from whitedwarf.protocol.anthropic.answer_in_history import EarlierAnswer
 from whitedwarf.protocol.anthropic.blocks import (
     Block,
@@ -27,13 +26,12 @@ from whitedwarf.protocol.anthropic.blocks import (
 from whitedwarf.protocol.anthropic.notes import Notes, shown
 from whitedwarf.protocol.anthropic.pieces import Piece, Place, Showable, assembled, piece_of
 from whitedwarf.protocol.anthropic.placement import Placement, misplaced_call
+from whitedwarf.protocol.anthropic.reminder import reminder
 from whitedwarf.protocol.anthropic.request import RequestMessage
 from whitedwarf.protocol.anthropic.tools import Toolbox
 from whitedwarf.protocol.failures import RefusedRequest
 from whitedwarf.protocol.image_parts import UNSUPPORTED_IMAGE
 from whitedwarf.protocol.policy import Policy
-
-_REMINDER = "<system-reminder>\n{}\n</system-reminder>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,16 +153,9 @@ class _Reader:
         """A system message at this place, with the tools that become known by it, as far as they are kept."""
         kept = tuple(filter(self._setting.toolbox.keeps, brought))
         if self._setting.version is ModelVersion.V4:
-            self._remind("".join(text_parts(content)), () if self._is_official else kept)
+            self._messages += reminder(content, () if self._is_official else kept)
         elif kept or not brought or not is_empty(content):
             self._messages.append(SystemMessage(content, kept if brought else None))
-
-    def _remind(self, text: str, tools: tuple[ToolDefinition, ...]) -> None:
-        """V4 has no system messages but the first: the user's side says it."""
-        if tools:
-            text = (text + updated_tools(tools, FloatStyle.V4)).lstrip("\n")
-        if text:
-            self._messages.append(UserMessage(_REMINDER.format(text)))
 
     def _result(self, position: int, block: ToolResultBlock) -> list[ToolDefinition]:
         """Adds the result, and gives the tools that it refers to: they are looked up before anything is shown."""
