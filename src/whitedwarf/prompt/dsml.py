@@ -3,7 +3,7 @@
 Promises: names and values stand as they are, and stay text whatever they spell; only the tags hold control tokens.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from whitedwarf.conversation.json_value import Json
@@ -37,13 +37,14 @@ def calls_opening(dialect: Dialect) -> list[Segment]:
     return [Text("\n\n<"), _DSML, Text(f"{dialect.calls}>\n")]
 
 
-def calls_closing(dialect: Dialect) -> list[Segment]:
-    """The end of a block of calls."""
-    return [Text("</"), _DSML, Text(f"{dialect.calls}>")]
+def calls_block(calls: Iterable[ToolCall], dialect: Dialect) -> tuple[Segment, ...]:
+    """A whole block of calls, without empty texts."""
+    inner = (segment for call in calls for segment in _call(call, dialect))
+    closing = (Text("</"), _DSML, Text(f"{dialect.calls}>"))
+    return (*calls_opening(dialect), *(segment for segment in inner if segment != Text("")), *closing)
 
 
-def call_segments(call: ToolCall, dialect: Dialect) -> Iterator[Segment]:
-    """One call of a block."""
+def _call(call: ToolCall, dialect: Dialect) -> Iterator[Segment]:
     yield from (Text("<"), _DSML, Text(f'{dialect.invoke} name="{call.name}">\n'))
     arguments = parse_arguments(call.arguments)
     if arguments is None:

@@ -3,7 +3,7 @@
 Promises: the ranges of control tokens in the text are exactly its control segments; text never lies in one.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from whitedwarf.conversation.content import Content, ImageSource, image_sources, text_parts
@@ -44,6 +44,9 @@ class Prompt:
         return RenderedText("".join(pieces), tuple(ranges))
 
 
+_CONTROLS = {token: Control(token) for token in SpecialToken}
+
+
 class PromptBuilder:
     """Collects a prompt from left to right."""
 
@@ -60,7 +63,7 @@ class PromptBuilder:
 
     def token(self, token: SpecialToken) -> None:
         """A control token of the template."""
-        self._segments.append(Control(token))
+        self._segments.append(_CONTROLS[token])
 
     def text(self, text: str) -> None:
         """Plain text, whatever it spells."""
@@ -80,14 +83,12 @@ class PromptBuilder:
         """What the model itself said, in which grounding tokens are tokens."""
         self.extend(self._grounding.segments(text))
 
-    def calls(self, calls: Iterable[ToolCall], dialect: dsml.Dialect) -> None:
+    def calls(self, calls: Sequence[ToolCall], dialect: dsml.Dialect) -> None:
         """A whole block of calls."""
-        self.extend(dsml.calls_opening(dialect))
-        if self._memory is not None:
-            self.extend(self._memory.segments(calls, dialect))
+        if self._memory is None:
+            self._segments += dsml.calls_block(calls, dialect)
         else:
-            self.extend(segment for call in calls for segment in dsml.call_segments(call, dialect))
-        self.extend(dsml.calls_closing(dialect))
+            self._segments += self._memory.block(calls, dialect.calls, lambda: dsml.calls_block(calls, dialect))
 
     def extend(self, segments: Iterable[Segment]) -> None:
         """Segments made elsewhere, without the empty ones."""

@@ -19,7 +19,7 @@ from tokenizers.pre_tokenizers import Sequence as PreSequence
 
 from whitedwarf.prompt.byte_pairs import PlainEncoder, check_merges, native_encoder, well_formed
 from whitedwarf.prompt.segment_cache import DEFAULT_CAPACITY_BYTES, PIECE_LENGTH, SegmentCache, pieces
-from whitedwarf.prompt.segments import Segment, Text, coalesce, parse_rendered
+from whitedwarf.prompt.segments import Segment, Text, parse_rendered
 from whitedwarf.prompt.special import SpecialToken
 from whitedwarf.prompt.vocabulary import Vocabulary
 
@@ -83,20 +83,19 @@ class Tokenizer:
 
     def _parts(self, segments: Iterable[Segment]) -> list[str | int]:
         """The pieces of text that are tokenised on their own, and control tokens as ids. A short loop run often."""
-        known: dict[SpecialToken, int] = {}
+        special_ids = self._special_ids
         parts: list[str | int] = []
-        for segment in coalesce(segments):
+        texts: list[str] = []  # of the stretch that is not yet over
+        for segment in segments:
             if isinstance(segment, Text):
-                text = segment.text
-                if len(text) <= PIECE_LENGTH:
-                    parts.append(text)
-                else:
-                    parts += pieces(text)
-            else:
-                if segment.token not in known:
-                    known[segment.token] = self.special_id(segment.token)
-                parts.append(known[segment.token])
-        return parts
+                texts.append(segment.text)
+                continue
+            if texts:
+                parts += _stretch(texts)
+                texts.clear()
+            token = segment.token
+            parts.append(special_ids[token] if token in special_ids else self.special_id(token))
+        return parts + _stretch(texts)
 
     def _encode(self, texts: list[str]) -> list[list[int]]:
         return self._encoder.encode(well_formed(texts))
@@ -109,6 +108,11 @@ class Tokenizer:
         """Number of tokens when every control spelling in the text is taken for its token, as DeepSeek counts."""
         spelt = self._spelt
         return sum(map(len, self._encode(spelt.split(text)))) + len(spelt.findall(text))
+
+    @cached_property
+    def _special_ids(self) -> Mapping[SpecialToken, int]:
+        ids = self.vocabulary.special_ids
+        return {token: ids[token] for token in SpecialToken if token in ids}
 
     @cached_property
     def _spelt(self) -> re.Pattern[str]:
@@ -130,6 +134,13 @@ class Tokenizer:
     def stream_decoder(self) -> "StreamDecoder":
         """A decoder for ids that arrive one by one."""
         return StreamDecoder(self)
+
+
+def _stretch(texts: list[str]) -> list[str]:
+    text = texts[0] if len(texts) == 1 else "".join(texts)
+    if len(text) > PIECE_LENGTH:
+        return pieces(text)
+    return [text] if text else []
 
 
 class StreamDecoder:
