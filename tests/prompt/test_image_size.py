@@ -29,6 +29,7 @@ def test_every_official_size_takes_the_official_tokens() -> None:
         ((10**9, 10**9), 994),
         ((79, 15846), 452),  # rounding loses one patch of three, and what is left is enlarged again
         ((165, 34581), 462),
+        ((1410, 1750), 988),  # 35 rows, were numbers exact
     ],
 )
 def test_extreme_sizes_take_the_official_tokens(size: tuple[int, int], tokens: int) -> None:
@@ -86,4 +87,8 @@ def test_the_official_library_counts_the_same_everywhere() -> None:
     sides = [1, 2, 3, 13, 14, 15, 41, 42, 43, 79, 165, 543, 544, 545, 1000, 8000, 8192, 16383, 65535, 10**9, 2**32 - 1]
     sizes = [(width, height) for width in sides for height in sides]
     sizes += [(width, width * ratio + width // 3) for width in range(43, 600, 7) for ratio in (60, 120, 200)]
+    sizes += [
+        ((1022 - rows) * k, rows * rows * k) for rows in range(1, 95) for k in (1, 2, 5)
+    ]  # of whole rows, exactly
+    sizes += [(columns * (columns + 1) * k, 1022 * k) for columns in range(1, 95) for k in (1, 2, 5)]
     assert [token_count(*size) for size in sizes] == [official_count(*size) for size in sizes]

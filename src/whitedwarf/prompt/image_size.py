@@ -76,8 +76,9 @@ def _enlarged(width: int, height: int) -> tuple[int, int]:
 
 def _shrunk(width: int, height: int) -> tuple[int, int]:
     """The largest grid of whole tokens of about this shape; a sliver becomes one row or column of tokens."""
-    columns = (math.sqrt(1 + 4 * _CONTENT_TOKENS * width / height) - 1) / 2
-    rows = columns * height / width
+    steepness = height / width  # in this order of steps, as whole numbers of rows are met exactly or just missed
+    columns = (math.sqrt(1 + 4 * _CONTENT_TOKENS / steepness) - 1) / 2
+    rows = columns * steepness
     if rows < 1:
         return _CELL * (_CONTENT_TOKENS - 1), PATCH
     if columns < 1:
