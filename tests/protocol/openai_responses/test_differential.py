@@ -21,7 +21,9 @@ OFTEN = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=lis
 QUICK = settings(OFTEN, max_examples=60)
 OPEN_TEXTS = [
     re.compile(r"(No tool output found for tool call ).*"),  # it names any one of several
-    re.compile(r"(Invalid json schema: |Invalid schema for function '[^']*': ).*"),  # see tests/protocol/test_json_schema.py
+    re.compile(
+        r"(Invalid json schema: |Invalid schema for function '[^']*': ).*"
+    ),  # see tests/protocol/test_json_schema.py
 ]
 
 
@@ -58,7 +60,6 @@ def official_echo(request: recipe.ResponsesRequest, options: dict[str, Any], nam
     first = recipe.StreamProcessor(generator, official.parsing_options).push(recipe.InferenceChunk.ready())[0]
     response = json.loads(first.to_json())["response"]
     return {name: response[name] for name in names}
-
 
 
 @QUICK

@@ -125,6 +125,17 @@ def joined_blocks(blocks: Blocks, version: ModelVersion, path: str, member: str)
     return IllustratedText((*parts, text), tuple(sources)) if sources else text
 
 
+def joined_answer(blocks: Blocks, version: ModelVersion, path: str) -> str:
+    """What the model said, which is text alone; RefusedRequest for images, unless the model sees none anyway."""
+    if not isinstance(blocks, str) and version is not ModelVersion.V4:
+        _check_images(blocks, f"{path}.content")
+        if any(isinstance(block, ImageBlock) for block in blocks):
+            raise RefusedRequest(f"{path}: Image in assistant message is unsupported")
+    content = joined_blocks(blocks, ModelVersion.V4, path, "content")
+    assert isinstance(content, str)
+    return content
+
+
 def _check_images(blocks: Iterable[Block], path: str) -> None:
     """Refuse images that are in none or in two places, all of them before any address is looked at."""
     for index, block in enumerate(blocks):

@@ -11,7 +11,6 @@ from whitedwarf.conversation.content import is_empty
 from whitedwarf.conversation.conversation import Conversation
 from whitedwarf.conversation.json_value import Json
 from whitedwarf.conversation.message import Message, SystemMessage, UserMessage
-from whitedwarf.conversation.options import InferenceOptions
 from whitedwarf.conversation.response_format import JsonObject
 from whitedwarf.conversation.tools import ToolChoice, ToolDefinition
 from whitedwarf.prompt.encode import ModelVersion
@@ -28,26 +27,15 @@ from whitedwarf.protocol.openai_responses.items import Item, SearchOutputItem
 from whitedwarf.protocol.openai_responses.local_grouping import LocalGrouping
 from whitedwarf.protocol.openai_responses.local_request import read_local
 from whitedwarf.protocol.openai_responses.namespaces import NamespaceNames, OfferedTool, plain_names
-from whitedwarf.protocol.openai_responses.reading import RequestReading, read_official
+from whitedwarf.protocol.openai_responses.reading import read_official
 from whitedwarf.protocol.openai_responses.request import HostedChoice, PlainFormat, ResponsesRequest
+from whitedwarf.protocol.openai_responses.sampling import check_sampling, inference_options, sampling_warnings
 from whitedwarf.protocol.openai_responses.tools import SERVER_TOOLS_REFUSED, check_tools, definitions_of
 from whitedwarf.protocol.openai_responses.turns import Entry, ToolUpdate
 from whitedwarf.protocol.policy import HostedTools, Missing, Policy
-from whitedwarf.protocol.resolution import (
-    check_max_tokens,
-    check_temperature,
-    check_top_p,
-    checked_stop_strings,
-    resolve_constraint,
-    resolve_thinking,
-    resolved_temperature,
-    resolved_top_p,
-    version_of,
-)
+from whitedwarf.protocol.resolution import checked_stop_strings, resolve_constraint, resolve_thinking, version_of
 from whitedwarf.protocol.tool_choice import ChosenTools
 from whitedwarf.protocol.tool_definitions import check_strictness
-
-MAX_TOP_LOGPROBS = 20
 
 
 def convert(body: Json, policy: Policy) -> Converted[ResponsesReply]:
@@ -66,18 +54,18 @@ def convert(body: Json, policy: Policy) -> Converted[ResponsesReply]:
     messages = with_reasoning(_kept(defined.entries, chosen), is_thinking=is_thinking)
     form = form_of(request.text.format, messages, policy)
     _check_strict_use(request, chosen, policy)
-    max_tokens = _max_tokens(request, policy, is_thinking=is_thinking)
+    check_sampling(request, policy, is_thinking=is_thinking)
     conversation = Conversation(messages, is_thinking, chosen.tools, chosen.choice, effort, form.shown)
     return Converted(
         model=request.model,
         version=version,
         conversation=conversation,
-        inference=_inference(reading, conversation, version, policy, max_tokens),
+        inference=inference_options(reading, conversation, version, policy),
         constraint=resolve_constraint(conversation, form.strict_schema, must_call=chosen.must_call),
         parsing=_parse_options(conversation, checked_stop_strings(reading.stop, policy), policy),
         is_streamed=request.stream,
         reply=_reply(request, known, policy, is_thinking=is_thinking),
-        warnings=reading.warnings,
+        warnings=reading.warnings + sampling_warnings(reading, policy, is_thinking=is_thinking),
         unknown_fields=reading.unknown_fields,
     )
 
@@ -189,35 +177,6 @@ def _check_strict_use(request: ResponsesRequest, chosen: ChosenTools, policy: Po
     has_strict = any(tool.is_strict for tool in chosen.tools)
     if policy.is_official and has_strict and request.text.format != PlainFormat():
         raise RefusedRequest("response_format should not be used with tools")
-
-
-def _max_tokens(request: ResponsesRequest, policy: Policy, *, is_thinking: bool) -> int | None:
-    """How long the answer may be; refuses this or any other option of sampling that is out of its range."""
-    check_temperature(request.temperature)
-    check_top_p(request.top_p)
-    if request.top_logprobs is not None and request.top_logprobs > MAX_TOP_LOGPROBS:
-        raise RefusedRequest("Invalid top_logprobs value, the valid range of top_logprobs is [0, 20].")
-    bound, wanted = policy.max_tokens_bound(is_thinking=is_thinking), request.max_output_tokens
-    if wanted is not None and not policy.is_official:
-        wanted = min(wanted, bound)
-    check_max_tokens(wanted, bound)
-    return wanted
-
-
-def _inference(
-    reading: RequestReading, conversation: Conversation, version: ModelVersion, policy: Policy, max_tokens: int | None
-) -> InferenceOptions:
-    request, is_thinking = reading.request, conversation.is_thinking
-    return InferenceOptions(
-        max_tokens=max_tokens,
-        temperature=resolved_temperature(request.temperature, is_thinking=is_thinking),
-        top_p=resolved_top_p(request.top_p, version, conversation, policy),
-        top_k=None if is_thinking else reading.top_k,
-        min_p=None if is_thinking else reading.min_p,
-        seed=reading.seed,
-        logprobs=request.top_logprobs is not None,
-        top_logprobs=request.top_logprobs,
-    )
 
 
 def _parse_options(conversation: Conversation, stop_strings: tuple[str, ...], policy: Policy) -> ParseOptions:

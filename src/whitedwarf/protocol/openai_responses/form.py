@@ -39,7 +39,8 @@ def form_of(text_format: TextFormat, messages: Iterable[Message], policy: Policy
 def _schema_form(text_format: SchemaFormat, policy: Policy) -> Form:
     schema = text_format.schema
     if policy.is_official and text_format.strict:
-        return Form(JsonSchema(schema), strict_response(schema))
+        enforced = strict_response(schema)
+        return Form(JsonSchema(schema), enforced)
     problem = first_problem(schema)
     if problem is not None:
         raise RefusedRequest(f"Invalid json schema: {problem}")

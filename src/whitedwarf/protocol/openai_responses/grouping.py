@@ -12,7 +12,7 @@ from whitedwarf.conversation.message import SystemMessage, ToolMessage, UserMess
 from whitedwarf.conversation.tools import ToolCall
 from whitedwarf.prompt.encode import ModelVersion
 from whitedwarf.protocol.failures import RefusedRequest
-from whitedwarf.protocol.openai_responses.blocks import joined_blocks
+from whitedwarf.protocol.openai_responses.blocks import joined_answer, joined_blocks
 from whitedwarf.protocol.openai_responses.declarations import UnknownTool, listed_flat
 from whitedwarf.protocol.openai_responses.items import (
     CallItem,
@@ -79,10 +79,7 @@ class OfficialGrouping:
 
     def _say(self, item: MessageItem, path: str) -> None:
         self._end_calls()
-        content = joined_blocks(item.content, self._reading.version, path, "content")
-        if not isinstance(content, str):
-            raise RefusedRequest(f"{path}: Image in assistant message is unsupported")
-        self._turn.say(content)
+        self._turn.say(joined_answer(item.content, self._reading.version, path))
 
     def _think(self, text: str) -> None:
         self._end_calls()
@@ -106,13 +103,19 @@ class OfficialGrouping:
         self._turn.call(ToolCall(item.call_id, name, item.arguments))
 
     def _result(self, item: OutputItem, path: str) -> None:
+        """Of a custom call's result the call is looked for before the content is looked at."""
+        if item.is_custom:
+            self._answer(item.call_id or "", path, lambda: self._content(item, path))
+            return
+        content = self._content(item, path)
         if item.call_id is None:
             self._end_turn()
-        content = joined_blocks(item.output, self._reading.version, path, "output")
-        if item.call_id is None:
             self._entries.append(ToolMessage(content))
         else:
             self._answer(item.call_id, path, lambda: content)
+
+    def _content(self, item: OutputItem, path: str) -> Content:
+        return joined_blocks(item.output, self._reading.version, path, "output")
 
     def _search_result(self, item: SearchOutputItem, index: int, path: str) -> None:
         if self._reading.version is ModelVersion.V4:

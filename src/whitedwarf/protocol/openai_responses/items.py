@@ -56,6 +56,7 @@ class OutputItem:
 
     call_id: str | None
     output: Blocks
+    is_custom: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ def _search_output(call_id: str, tools: list[Tool], execution: str | None) -> Se
 
 
 def _custom_output(call_id: str, output: Blocks) -> OutputItem:
-    return OutputItem(call_id, output)
+    return OutputItem(call_id, output, is_custom=True)
 
 
 def _object(value: Json) -> Json:

@@ -49,7 +49,7 @@ def texts_within(value: Json) -> str:
     """All texts of a text, a block or a list of blocks, a line each."""
     items = value if isinstance(value, list | tuple) else [value]
     texts = (item if isinstance(item, str) else _text_within(item) for item in items)
-    return "\n".join(text for text in texts if text)
+    return "\n".join(text for text in texts if text is not None)
 
 
 def _blocks(item: Json, path: str, notes: Notes) -> Iterator[Block]:

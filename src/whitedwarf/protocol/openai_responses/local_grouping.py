@@ -11,7 +11,7 @@ from whitedwarf.conversation.content import Content
 from whitedwarf.conversation.message import SystemMessage, ToolMessage, UserMessage
 from whitedwarf.conversation.tools import ToolCall
 from whitedwarf.prompt.encode import ModelVersion
-from whitedwarf.protocol.openai_responses.blocks import Blocks, joined_blocks
+from whitedwarf.protocol.openai_responses.blocks import joined_answer, joined_blocks
 from whitedwarf.protocol.openai_responses.declarations import Tool, WebSearchTool, listed, listed_flat
 from whitedwarf.protocol.openai_responses.grouping import Reading
 from whitedwarf.protocol.openai_responses.items import (
@@ -50,7 +50,7 @@ class LocalGrouping:
         path = f"input[{index}]"
         match item:
             case MessageItem("assistant", content):
-                self._say(self._text(content, path))
+                self._say(joined_answer(content, self._reading.version, path))
             case MessageItem(role, content):
                 self._end_turn()
                 said = joined_blocks(content, self._reading.version, path, "content")
@@ -66,12 +66,6 @@ class LocalGrouping:
                 self._update(self._reading.found[index])
             case HostedCallItem() | UnknownItem():
                 pass
-
-    def _text(self, blocks: Blocks, path: str) -> str:
-        """What the model said; it is not to be shown images of its own (local_items.py has replaced them)."""
-        content = joined_blocks(blocks, ModelVersion.V4, path, "content")
-        assert isinstance(content, str)
-        return content
 
     def _say(self, text: str) -> None:
         self._end_answered_turn()
