@@ -46,6 +46,20 @@ def official_outcome(request_class: RequestClass, body: Any, options: dict[str, 
     return dumped_request(converted)
 
 
+def official_prompt(
+    request_class: RequestClass, body: Any, options: dict[str, Any] | None = None
+) -> tuple[str, list[tuple[int, int]]] | None:
+    """The prompt of a body and its special ranges; None where the library refuses the body."""
+    try:
+        request = request_class(body).convert(options_of(options or {}))
+    except (ValueError, recipe.ConversionError):
+        return None
+    is_v4 = request.model_version == recipe.ModelVersion.DeepseekV4Pro
+    encoding = recipe.DeepseekV4Encoding() if is_v4 else recipe.DeepseekV41Encoding()
+    rendered = encoding.render_conversation(request.conversation)
+    return rendered.prompt, rendered.special_ranges
+
+
 def dumped_request(request: recipe.ConversationRequest) -> dict[str, Any]:
     """A converted request as plain values."""
     version = next(name for name, version in VERSIONS.items() if version == request.model_version)

@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, given, settings
 
 from fakes.chat_requests import chat_requests, conversion_options
 from fakes.damage import maybe_damaged
-from fakes.official_requests import official_outcome
-from protocol.vectors import converted
+from fakes.official_requests import official_outcome, official_prompt
+from protocol.vectors import converted, policy_of
 from whitedwarf.conversation.conversation import Conversation
 from whitedwarf.errors import RequestError
-from whitedwarf.prompt.encode import ModelVersion
+from whitedwarf.prompt.encode import ModelVersion, encode
 from whitedwarf.protocol.openai_chat.convert import convert
 from whitedwarf.protocol.policy import OFFICIAL, Policy, local
 
@@ -43,6 +43,16 @@ def test_random_requests_are_converted_as_the_official_library_does(
     body: dict[str, Any], options: dict[str, Any]
 ) -> None:
     assert_same_outcome(body, options)
+
+
+@settings(OFTEN, max_examples=EXAMPLES // 8)
+@given(chat_requests, conversion_options)
+def test_random_requests_give_the_official_prompt(body: dict[str, Any], options: dict[str, Any]) -> None:
+    official = official_prompt(recipe.ChatCompletionRequest, body, options)
+    if official is not None:
+        converted_request = convert(body, policy_of(options))
+        rendered = encode(converted_request.conversation, converted_request.version).rendered()
+        assert (rendered.text, list(rendered.special_ranges)) == official
 
 
 def accepted(body: dict[str, Any], policy: Policy) -> Conversation | None:
