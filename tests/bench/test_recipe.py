@@ -97,9 +97,13 @@ def test_both_parser_modes_are_measured(road: Road) -> None:
     assert salvage.per_token.best_s < 500e-6  # 10e-6 on an idle machine
 
 
+def times(seconds: float) -> Times:
+    return Times((seconds,), (seconds,))
+
+
 def report_of(cold: float, next_turn: float, parsing: float = 1e-6) -> RecipeReport:
-    sample = RequestSample("chat", 9, 9, Times((cold,)), Times((next_turn,)), Times((1.0,)), Times((1.0,)))
-    return RecipeReport("cpu", 2, 0.0, "0.2.0", 1, [sample], [ParseSample("strict", 9, Times((parsing,)))])
+    sample = RequestSample("chat", 9, 9, *map(times, (cold, next_turn, 1.0, 1.0)))
+    return RecipeReport("cpu", 2, 0.0, "0.2.0", 1, [sample], [ParseSample("strict", 9, times(parsing))])
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from whitedwarf.bench.recipe_speed import ParseSample, RequestSample, Times
 
@@ -105,6 +106,7 @@ def _times(times: Times) -> dict[str, object]:
     return {
         "median_s": times.median_s,
         "best_s": times.best_s,
+        "cpu_median_s": median(times.cpu_seconds),
         "quartiles_s": times.quartiles_s,
         "all_s": times.seconds,
     }

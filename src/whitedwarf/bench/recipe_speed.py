@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median, quantiles
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 from whitedwarf.bench.recipe_conversations import BODIES, AgentConversation, grown, make_conversation
@@ -43,9 +43,10 @@ Encode = Callable[[bytes], list[int]]
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Seconds of each repetition."""
+    """Seconds of each repetition, and of processor time, all threads together: what a busy machine disturbs less."""
 
     seconds: tuple[float, ...]
+    cpu_seconds: tuple[float, ...]
 
     @property
     def median_s(self) -> float:
@@ -128,19 +129,20 @@ def _measure_dialect(
     warm_up, *pairs = pairs
     _both(road, ours, warm_up)
     _theirs(theirs, warm_up)
-    rows: list[tuple[float, ...]] = []
-    tokens = 0
+    ours_runs, wheel_runs = [], []
     for number, pair in enumerate(pairs):
-        first = _theirs(theirs, pair) if number % 2 else None
-        mine = _both(road, ours, pair)
-        other = first or _theirs(theirs, pair)
-        tokens = len(mine.ids[0])
-        if other is not None and mine.ids != other.ids:
-            raise WhitedwarfError(f"{dialect}: our ids differ from those of deepseek-recipe {wheel and wheel.version}")
-        rows.append(mine.seconds + (other.seconds if other is not None else ()))
-    columns = [Times(tuple(column)) for column in zip(*rows, strict=True)]
-    cold, next_turn, *others = columns
-    wheel_cold, wheel_next = others if others else (None, None)
+        wheel_first = _theirs(theirs, pair) if number % 2 else None
+        ours_runs.append(_both(road, ours, pair))
+        wheel_run = wheel_first or _theirs(theirs, pair)
+        if wheel_run is not None:
+            wheel_runs.append(wheel_run)
+            if ours_runs[-1].ids != wheel_run.ids:
+                raise WhitedwarfError(
+                    f"{dialect}: our ids differ from those of deepseek-recipe {wheel and wheel.version}"
+                )
+    cold, next_turn = _turns(ours_runs)
+    wheel_cold, wheel_next = _turns(wheel_runs) if wheel_runs else (None, None)
+    tokens = len(ours_runs[-1].ids[0])
     return RequestSample(dialect, tokens, len(pairs[-1][0]), cold, next_turn, wheel_cold, wheel_next)
 
 
@@ -149,7 +151,16 @@ class _Run:
     """Both turns of one conversation."""
 
     seconds: tuple[float, float]
+    cpu_seconds: tuple[float, float]
     ids: tuple[list[int], list[int]]
+
+
+def _turns(runs: Sequence[_Run]) -> tuple[Times, Times]:
+    """The first turns' times, and the second ones'."""
+    first, second = (
+        Times(tuple(run.seconds[turn] for run in runs), tuple(run.cpu_seconds[turn] for run in runs)) for turn in (0, 1)
+    )
+    return first, second
 
 
 def _both(road: Road, run: Encode, pair: tuple[bytes, bytes]) -> _Run:
@@ -162,11 +173,18 @@ def _theirs(run: Encode | None, pair: tuple[bytes, bytes]) -> _Run | None:
 
 
 def _timed(run: Encode, pair: tuple[bytes, bytes]) -> _Run:
-    start = perf_counter()
-    first = run(pair[0])
-    middle = perf_counter()
-    second = run(pair[1])
-    return _Run((middle - start, perf_counter() - middle), (first, second))
+    times, cpu_times = [perf_counter()], [process_time()]
+    ids = []
+    for body in pair:
+        ids.append(run(body))
+        times.append(perf_counter())
+        cpu_times.append(process_time())
+    return _Run(_steps(times), _steps(cpu_times), (ids[0], ids[1]))
+
+
+def _steps(clock: Sequence[float]) -> tuple[float, float]:
+    start, middle, end = clock
+    return middle - start, end - middle
 
 
 def measure_parsing(tokenizer: Tokenizer, tokens: int, repeats: int) -> Iterator[ParseSample]:
@@ -175,8 +193,8 @@ def measure_parsing(tokenizer: Tokenizer, tokens: int, repeats: int) -> Iterator
     for mode in (ParseMode.SALVAGE, ParseMode.STRICT):
         options = ParseOptions(mode, ParseStart.REASONING, stop_strings=("\nSTOP",))
         _parse(tokenizer, options, ids)
-        times = tuple(_parse(tokenizer, options, ids) / len(ids) for _ in range(repeats))
-        yield ParseSample(mode.name.lower(), len(ids), Times(times))
+        seconds, cpu_seconds = zip(*(_parse(tokenizer, options, ids) for _ in range(repeats)), strict=True)
+        yield ParseSample(mode.name.lower(), len(ids), Times(seconds, cpu_seconds))
 
 
 def _answer_ids(tokenizer: Tokenizer, tokens: int) -> list[int]:
@@ -194,10 +212,11 @@ def _answer_ids(tokenizer: Tokenizer, tokens: int) -> list[int]:
     return whole[len(prompt) :]
 
 
-def _parse(tokenizer: Tokenizer, options: ParseOptions, ids: Sequence[int]) -> float:
+def _parse(tokenizer: Tokenizer, options: ParseOptions, ids: Sequence[int]) -> tuple[float, float]:
+    """Seconds per token, and of processor time."""
     parser = OutputParser(options, tokenizer)
-    start = perf_counter()
+    start, cpu_start = perf_counter(), process_time()
     for token_id in ids:
         parser.feed_ids((token_id,))
     parser.finish(BackendReason.STOP)
-    return perf_counter() - start
+    return (perf_counter() - start) / len(ids), (process_time() - cpu_start) / len(ids)
