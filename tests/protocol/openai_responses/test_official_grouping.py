@@ -125,3 +125,11 @@ def test_the_patch_tool_is_told_with_one_blank_line_less_to_v4() -> None:
     told = [convert(body | {"model": model}, OFFICIAL).conversation.tools[0].description or "" for model in (V4, V41)]
     assert told[0] == told[1].replace("envelope:\n\n***", "envelope:\n***")
     assert told[0] != told[1]
+
+
+def test_tools_that_may_not_be_called_are_not_looked_at() -> None:
+    tools = [function("f") | {"parameters": 5}, function("f")]
+    body = {"model": V41, "input": "x", "tools": tools}
+    with pytest.raises(RefusedRequest, match="Invalid schema for function 'f'"):
+        convert(body, OFFICIAL)
+    assert convert(body | {"tool_choice": "none"}, OFFICIAL).conversation.tools == ()

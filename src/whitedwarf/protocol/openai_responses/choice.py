@@ -4,7 +4,7 @@ Adds what only Responses requests have: web searches, several allowed tools, and
 namespaces named as the client knows them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from whitedwarf.conversation.tools import ToolChoice, ToolDefinition
 from whitedwarf.protocol.openai_responses.request import AllowedTools, Choice, HostedChoice, NamedChoice
@@ -21,13 +21,10 @@ def chosen_of(
     """What a request's choice means for these tools; RefusedRequest for a tool that is not there."""
     match choice:
         case NamedChoice():
-            name = _name_of(choice, tools, origins, policy)
+            (name,) = _names_of((choice,), tools, origins, policy)
             return chosen_tools(tools, ToolChoice.REQUIRED, name, policy, is_thinking=is_thinking)
         case AllowedTools(mode, allowed):
-            names = {_name_of(one, tools, origins, policy) for one in allowed}
-            for name in names:
-                _check_is_there(name, tools, policy)
-            kept = tuple(tool for tool in tools if tool.name in names)
+            kept = _allowed(_names_of(allowed, tools, origins, policy), tools, policy)
             return chosen_tools(kept, ToolChoice.named(mode), None, policy, is_thinking=is_thinking)
         case None | HostedChoice():
             return chosen_tools(tools, ToolChoice.AUTO, None, policy, is_thinking=is_thinking)
@@ -35,19 +32,22 @@ def chosen_of(
             return chosen_tools(tools, ToolChoice.named(choice), None, policy, is_thinking=is_thinking)
 
 
-def _check_is_there(name: str, tools: Tools, policy: Policy) -> None:
-    """RefusedRequest if there is no tool of that name."""
-    chosen_tools(tools, ToolChoice.REQUIRED, name, policy, is_thinking=False)
+def _allowed(names: Sequence[str], tools: Tools, policy: Policy) -> Tools:
+    """The tools of these names; RefusedRequest if one is not there."""
+    wanted = set(names)
+    missing = wanted.difference(tool.name for tool in tools)
+    for name in names:
+        if name in missing:
+            chosen_tools(tools, ToolChoice.REQUIRED, name, policy, is_thinking=False)  # says so
+    return tuple(tool for tool in tools if tool.name in wanted)
 
 
-def _name_of(choice: NamedChoice, tools: Tools, origins: Origins, policy: Policy) -> str:
-    """The name that the model knows: of a member of a namespace also where the choice has its own name alone."""
-    is_known = choice.namespace is None and any(tool.name == choice.name for tool in tools)
-    if policy.is_official or is_known:
-        return choice.name
-    meant = (
-        name
-        for name, (namespace, local) in origins.items()
-        if local == choice.name and choice.namespace in (None, namespace)
-    )
-    return next(meant, choice.name)
+def _names_of(choices: Iterable[NamedChoice], tools: Tools, origins: Origins, policy: Policy) -> list[str]:
+    """The names that the model knows: of a member of a namespace also where the choice has its own name alone."""
+    if policy.is_official:
+        return [choice.name for choice in choices]
+    known: dict[tuple[str | None, str], str] = {}
+    for name, (namespace, local) in reversed(list(origins.items())):  # the first of an origin counts
+        known[namespace, local] = known[None, local] = name
+    known |= {(None, tool.name): tool.name for tool in tools}
+    return [known.get((choice.namespace, choice.name), choice.name) for choice in choices]

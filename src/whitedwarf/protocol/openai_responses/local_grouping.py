@@ -5,6 +5,7 @@ Beyond that, a call without a result stays without one, a result of an unknown o
 same, and a result without an id belongs to the first call that nothing has answered.
 """
 
+from collections import OrderedDict
 from collections.abc import Iterable
 
 from whitedwarf.conversation.content import Content
@@ -36,7 +37,7 @@ class LocalGrouping:
         self._reading = reading
         self._entries: list[Entry] = []
         self._turn = Turn()
-        self._unanswered: dict[str, None] = {}  # calls of all turns, in order
+        self._unanswered: OrderedDict[str, None] = OrderedDict()  # calls of all turns; its first is found at once
         self._pending: set[str] = set()  # those of this turn
 
     def entries(self, items: Iterable[Item]) -> list[Entry]:

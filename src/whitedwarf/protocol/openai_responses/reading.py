@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 
 from whitedwarf.conversation.json_value import Json
+from whitedwarf.protocol.failures import RefusedRequest
+from whitedwarf.protocol.openai_responses.items import Item
 from whitedwarf.protocol.openai_responses.request import READ_FIELDS, ResponsesRequest, read_request
 
 
@@ -30,3 +32,14 @@ def read_official(body: Json) -> RequestReading:
         effort=request.reasoning.effort,
         unknown_fields=tuple(name for name in names if name not in READ_FIELDS),
     )
+
+
+def request_items(request: ResponsesRequest) -> tuple[Item, ...]:
+    """The items; RefusedRequest where a request says nothing at all."""
+    if request.input is None and not request.instructions:
+        raise RefusedRequest("Either input or instructions must be provided")
+    if request.input is None or isinstance(request.input, str):
+        return ()
+    if not request.input:
+        raise RefusedRequest("Input items array must not be empty")
+    return request.input

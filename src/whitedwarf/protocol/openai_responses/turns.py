@@ -1,5 +1,6 @@
 """One turn of the model, collected from the items that a Responses request splits it into."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -52,3 +53,8 @@ class Turn:
         reasoning = "\n".join(self.thoughts) if self.thoughts else None
         calls = tuple(self.calls) or None
         return [AssistantMessage("\n\n".join(self.texts), reasoning, calls), *self.results, *self.updates]
+
+
+def messages_of(entries: Iterable[Entry]) -> tuple[Message, ...]:
+    """The entries without the updates."""
+    return tuple(entry for entry in entries if not isinstance(entry, ToolUpdate))
