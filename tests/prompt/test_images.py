@@ -72,6 +72,16 @@ def test_what_is_not_of_the_same_shape_gets_grey_edges() -> None:
     assert [pixel(image, 600, y) for y in (0, 5, 6, 245, 246, 251)] == [GREY, GREY, RED, RED, GREY, GREY]
 
 
+@pytest.mark.parametrize(("size", "above", "left"), [((280, 1355), 2, 0), ((252, 308), 0, 6), ((972, 465), 4, 0)])
+def test_of_edges_of_unequal_width_the_first_is_officially_the_even_one(
+    size: tuple[int, int], above: int, left: int
+) -> None:
+    image = prepared(encoded(Image.new("RGB", size, RED)))
+    column = [pixel(image, image.width // 2, y) for y in range(above + 1)]
+    row = [pixel(image, x, image.height // 2) for x in range(left + 1)]
+    assert (column, row) == ([GREY] * above + [RED], [GREY] * left + [RED])
+
+
 @pytest.mark.parametrize("kind", ["PNG", "WEBP", "GIF"])
 def test_what_is_transparent_is_white(kind: str) -> None:
     image = prepared(encoded(Image.new("RGBA", (100, 100), (*RED, 0)), kind))
@@ -133,6 +143,8 @@ def test_little_detail_is_few_tokens() -> None:
     assert (few.width, few.height, few.token_count) == (672, 448, 189)
     sliver = prepared(encoded(Image.new("RGB", (1, 8000), RED)), ImageDetail.LOW)
     assert (sliver.width, sliver.height) == (28, 12320)
+    half = prepared(encoded(Image.new("RGB", (1024, 5), RED)), ImageDetail.LOW)
+    assert (half.width, half.height) == (7112, 42)
 
 
 def test_a_prompt_has_room_for_all_tokens_but_the_ones_it_shows() -> None:

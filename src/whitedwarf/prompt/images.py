@@ -111,20 +111,24 @@ def _fitted(opened: "ImageFile", detail: ImageDetail) -> PreparedImage:
     if turn is not None:
         image = image.transpose(turn)
     padded = new("RGB", (canvas.width, canvas.height), _GREY)
-    padded.paste(image, ((canvas.width - content[0]) // 2, (canvas.height - content[1]) // 2))
+    padded.paste(image, (round((canvas.width - content[0]) / 2), round((canvas.height - content[1]) / 2)))
     return PreparedImage(canvas.width, canvas.height, token_count(canvas.width, canvas.height), padded.tobytes())
 
 
 def _capped(width: int, height: int) -> tuple[int, int]:
-    scale = min(1.0, _LOW_DETAIL_SIDE / max(width, height))
-    return max(1, round(width * scale)), max(1, round(height * scale))
+    longest = max(width, height)
+    if longest <= _LOW_DETAIL_SIDE:
+        return width, height
+    # halves up, officially, where the places of edges go to the even side
+    width, height = ((2 * side * _LOW_DETAIL_SIDE + longest) // (2 * longest) for side in (width, height))
+    return max(1, width), max(1, height)
 
 
 def _contained(width: int, height: int, most_width: int, most_height: int) -> tuple[int, int]:
     """The largest size of the same shape within the given one."""
     if width * most_height > most_width * height:
-        return most_width, max(1, round(most_width * height / width))
-    return max(1, round(most_height * width / height)), most_height
+        return most_width, max(1, round(height / width * most_width))
+    return max(1, round(width / height * most_height)), most_height
 
 
 def _over_white(image: "Image") -> "Image":
