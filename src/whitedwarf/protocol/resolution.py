@@ -11,7 +11,7 @@ from whitedwarf.conversation.response_format import JsonObject, JsonSchema, Plai
 from whitedwarf.conversation.thinking import ReasoningEffort
 from whitedwarf.conversation.tools import ToolChoice, ToolDefinition
 from whitedwarf.prompt.encode import ModelVersion
-from whitedwarf.prompt.json_style import FloatStyle, Spacing, dumps
+from whitedwarf.prompt.json_style import FloatStyle, Spacing, dumps, dumps_again
 from whitedwarf.protocol.failures import ContextLengthExceeded, RefusedRequest
 from whitedwarf.protocol.fields import round_to_single
 from whitedwarf.protocol.policy import Policy
@@ -144,7 +144,8 @@ def resolve_constraint(
     if conversation.offers_tools:
         is_required = must_call or conversation.tool_choice is ToolChoice.REQUIRED
         kind = ConstraintKind.TOOL_CALL_REQUIRED if is_required else ConstraintKind.TOOL_CALL
-        return Constraint(kind, compact([_tool_json(tool) for tool in conversation.tools]))
+        listing = [_tool_json(tool) for tool in conversation.tools]
+        return Constraint(kind, dumps_again(listing, FloatStyle.V4, Spacing.COMPACT))
     match conversation.response_format:
         case PlainText():
             return None
