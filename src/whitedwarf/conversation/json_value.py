@@ -18,20 +18,32 @@ MIN_INTEGER, MAX_INTEGER = -(2**63), 2**64 - 1  # what the official library keep
 
 def check_json(value: object) -> None:
     """Raise ConversationError for anything that is no JSON value, or is nested too deeply."""
-    level: list[Iterable[object]] = [(value,)]
+    level: list[object] = [value]
     for _ in range(MAX_JSON_DEPTH + 1):
-        level = [inner for outer in level for child in outer if (inner := _children(child)) is not None]
-        if not level:
+        inner, has_containers = _checked(level)
+        if not has_containers:
             return
+        level = inner
     raise ConversationError(f"JSON input exceeds the maximum nesting depth of {MAX_JSON_DEPTH}")
+
+
+def _checked(level: list[object]) -> tuple[list[object], bool]:
+    """Everything inside the arrays and objects among good values, and whether there are any. Runs over all schemas."""
+    inner: list[object] = []
+    has_containers = False
+    for value in level:
+        if type(value) is str and value.isascii():  # most values, and quicker than the patterns
+            continue
+        children = _children(value)
+        if children is not None:
+            has_containers = True
+            inner += children
+    return inner, has_containers
 
 
 def _children(value: object) -> Iterable[object] | None:
     """What is inside an array or object; None for a good scalar."""
-    # Nearly all of a schema is one of these two, and asking so is quicker than the patterns below.
-    if type(value) is str and value.isascii():
-        return None
-    if type(value) is dict:
+    if type(value) is dict:  # as above
         return _members(value)
     match value:
         case None | bool():
