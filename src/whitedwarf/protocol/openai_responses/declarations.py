@@ -115,7 +115,9 @@ read_execution = variant("client", "server")
 
 _ENUM, _MEMBER_ENUM = "ResponsesTool", "ResponsesNamespaceTool"
 _read_member = tagged(
-    _MEMBER_ENUM, {"function": _FUNCTION, "custom": record(f"variant {_MEMBER_ENUM}::Custom", _CUSTOM, CustomTool)}
+    _MEMBER_ENUM,
+    {"function": _FUNCTION, "custom": record(f"variant {_MEMBER_ENUM}::Custom", _CUSTOM, CustomTool)},
+    is_inner=True,
 )
 
 
@@ -133,36 +135,49 @@ class _OpenKinds(dict[str, Reader]):
         return record(f"variant {_ENUM}::Unsupported", {}, UnknownTool)
 
 
-read_tool = tagged(
-    _ENUM,
-    _OpenKinds(
-        {
-            "function": _FUNCTION,
-            "custom": record(f"variant {_ENUM}::Custom", _CUSTOM, CustomTool),
-            "namespace": record(
-                f"variant {_ENUM}::Namespace",
-                {
-                    "name": required(string),
-                    "description": optional(string),
-                    "tools": required(list_of(_read_member)),
-                },
-                _namespace,
-            ),
-            "tool_search": record(
-                f"variant {_ENUM}::ToolSearch",
-                {
-                    "execution": optional(read_execution),
-                    "description": optional(string),
-                    "parameters": optional(anything),
-                },
-                SearchTool,
-            ),
-            "web_search": _web_search("web_search"),
-            "web_search_2025_08_26": _web_search("web_search_2025_08_26"),
-        }
-    ),
+_KINDS = _OpenKinds(  # in the official library's order, which counts where a kind is told by its number
+    {
+        "function": _FUNCTION,
+        "web_search": _web_search("web_search"),
+        "web_search_2025_08_26": _web_search("web_search_2025_08_26"),
+        "namespace": record(
+            f"variant {_ENUM}::Namespace",
+            {"name": required(string), "description": optional(string), "tools": required(list_of(_read_member))},
+            _namespace,
+        ),
+        "custom": record(f"variant {_ENUM}::Custom", _CUSTOM, CustomTool),
+        "tool_search": record(
+            f"variant {_ENUM}::ToolSearch",
+            {
+                "execution": optional(read_execution),
+                "description": optional(string),
+                "parameters": optional(anything),
+            },
+            SearchTool,
+        ),
+    }
 )
+read_tool = tagged(_ENUM, _KINDS)
 """Reads one tool of a request; an unknown kind is no error, a wrong member is one."""
+
+
+def read_found_tool(value: Json) -> Tool:
+    """Reads one tool within an item; there serde takes a kind's number, too, and any number."""
+    if isinstance(value, dict) and _is_number(value.get("type")):
+        value = value | {"type": _named_kind(value["type"])}
+    elif isinstance(value, list) and value and _is_number(value[0]):
+        value = [_named_kind(value[0]), *value[1:]]
+    tool: Tool = read_tool(value)
+    return tool
+
+
+def _is_number(kind: Json) -> bool:
+    return isinstance(kind, int) and not isinstance(kind, bool) and kind >= 0
+
+
+def _named_kind(number: int) -> str:
+    kinds = tuple(_KINDS)
+    return kinds[number] if number < len(kinds) else "unsupported"
 
 
 def listed(tool: Tool) -> dict[str, Json]:

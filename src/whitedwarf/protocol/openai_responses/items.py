@@ -17,7 +17,7 @@ from whitedwarf.protocol.fields import (
     wrong_type,
 )
 from whitedwarf.protocol.openai_responses.blocks import Blocks, read_content, read_output
-from whitedwarf.protocol.openai_responses.declarations import Tool, read_execution, read_tool
+from whitedwarf.protocol.openai_responses.declarations import Tool, read_execution, read_found_tool
 from whitedwarf.protocol.resolution import compact
 
 TOOL_SEARCH = "tool_search"
@@ -163,7 +163,7 @@ _READERS: dict[str, Reader] = {
         "ResponsesToolSearchOutput",
         {
             "call_id": required(string),
-            "tools": required(list_of(read_tool)),
+            "tools": required(list_of(read_found_tool)),
             "execution": optional(read_execution),
         },
         _search_output,

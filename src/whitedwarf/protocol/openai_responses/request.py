@@ -150,6 +150,15 @@ read_format = tagged(
 """Reads the form of an answer."""
 
 
+@dataclass(frozen=True, slots=True)
+class _NeverNull(Field):
+    """A member that may be absent, but not null."""
+
+    def read_member(self, value: Json) -> Any:
+        """What the reader makes of the value."""
+        return self.read(value)
+
+
 def _text_options(format: TextFormat, verbosity: str | None) -> TextOptions:
     return TextOptions(format, verbosity)
 
@@ -183,7 +192,7 @@ _FIELDS: dict[str, Field] = {
         record(
             "ResponsesTextConfig",
             {
-                "format": Field(read_format, default=PlainFormat()),
+                "format": _NeverNull(read_format, default=PlainFormat()),
                 "verbosity": optional(variant("low", "medium", "high")),
             },
             _text_options,
