@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kMemoryBits = 14;  // words remembered, 64 bytes each: one MiB
 constexpr size_t kMostIdle = 4;
-constexpr size_t kLargeWord = size_t(1) << 16;  // bytes from which a word's working memory is not kept
+constexpr size_t kLargeWord = size_t(1) << 16;  // bytes; an encoder that grew for such a word is not kept
 
 }  // namespace
 
@@ -59,6 +59,8 @@ void WordEncoder::merge(std::string_view word) {
     merger_.merge(symbols_);
 }
 
+bool WordEncoder::has_grown() const { return symbols_.capacity() > kLargeWord; }
+
 std::unique_ptr<WordEncoder> BytePairs::borrow() {
     std::lock_guard<std::mutex> alone(mutex_);
     if (idle_.empty()) return std::make_unique<WordEncoder>(bytes_, merges_);
@@ -75,7 +77,7 @@ void BytePairs::encode(const std::vector<std::string_view>& texts, std::vector<u
         ends.push_back(ids.size());
     }
     std::lock_guard<std::mutex> alone(mutex_);
-    if (idle_.size() < kMostIdle) idle_.push_back(std::move(encoder));
+    if (idle_.size() < kMostIdle && !encoder->has_grown()) idle_.push_back(std::move(encoder));
 }
 
 }  // namespace whitedwarf

@@ -21,6 +21,9 @@ public:
     // Appends the tokens of a text, which must be valid UTF-8.
     void encode(std::string_view text, std::vector<uint32_t>& ids);
 
+    // Whether a very long word has left it with much working memory.
+    bool has_grown() const;
+
 private:
     static constexpr size_t kLongestWord = 24;  // bytes
     static constexpr size_t kMostTokens = 9;
@@ -41,7 +44,8 @@ private:
     std::vector<Remembered> memory_;
 };
 
-// Immutable but for its word encoders, of which a thread takes one at a time: may be shared between threads.
+// Immutable but for its word encoders, of which a thread takes one at a time: may be shared between threads. Between
+// calls it keeps a few megabytes at most.
 class BytePairs {
 public:
     BytePairs(const ByteIds& bytes, const std::vector<Merge>& merges) : bytes_(bytes), merges_(merges) {}
