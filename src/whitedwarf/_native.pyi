@@ -1,9 +1,12 @@
 """Types of the native module (native/bindings*.cpp). Arrays are C-contiguous and never converted; `out` is written."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
+
+from whitedwarf.prompt.segments import Segment, Text
+from whitedwarf.prompt.special import SpecialToken
 
 _Floats = npt.NDArray[np.floating]  # float32, or TypeError
 _Ints = npt.NDArray[np.int32]
@@ -12,6 +15,15 @@ _Bytes = npt.NDArray[np.uint8]
 class BytePairs:
     def __init__(self, ids: dict[str, int], alphabet: list[str], merges: Sequence[tuple[str, str]]) -> None: ...
     def encode(self, texts: list[str]) -> list[list[int]]: ...
+
+def segment_parts(
+    segments: Iterable[Segment],
+    text_type: type[Text],
+    special_ids: Mapping[SpecialToken, int],
+    longest: int,
+    cut: Callable[[str], list[str]],
+) -> list[str | int]: ...
+def joined_ids(parts: list[str | int], known: Mapping[str, list[int]]) -> list[int]: ...
 
 class Matrix:
     def __init__(self, data: _Bytes, type: int, shape: tuple[int, ...]) -> None: ...

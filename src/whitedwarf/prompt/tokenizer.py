@@ -17,6 +17,7 @@ from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import ByteLevel, PreTokenizer, Split
 from tokenizers.pre_tokenizers import Sequence as PreSequence
 
+from whitedwarf.prompt.assembly import Part, joined_ids, segment_parts
 from whitedwarf.prompt.byte_pairs import PlainEncoder, check_merges, native_encoder, well_formed
 from whitedwarf.prompt.segment_cache import DEFAULT_CAPACITY_BYTES, PIECE_LENGTH, SegmentCache, pieces
 from whitedwarf.prompt.segments import Segment, Text, parse_rendered
@@ -73,29 +74,14 @@ class Tokenizer:
         """
         parts = self._parts(segments)
         known = self.cache.take([part for part in parts if isinstance(part, str)], self._encode)
-        ids: list[int] = []
-        for part in parts:
-            if isinstance(part, int):
-                ids.append(part)
-            else:
-                ids += known[part]
-        return ids
+        return joined_ids(parts, known)
 
-    def _parts(self, segments: Iterable[Segment]) -> list[str | int]:
-        """The pieces of text that are tokenised on their own, and control tokens as ids. A short loop run often."""
-        special_ids = self._special_ids
-        parts: list[str | int] = []
-        texts: list[str] = []  # of the stretch that is not yet over
-        for segment in segments:
-            if isinstance(segment, Text):
-                texts.append(segment.text)
-                continue
-            if texts:
-                parts += _stretch(texts)
-                texts.clear()
-            token = segment.token
-            parts.append(special_ids[token] if token in special_ids else self.special_id(token))
-        return parts + _stretch(texts)
+    def _parts(self, segments: Iterable[Segment]) -> list[Part]:
+        try:
+            return segment_parts(segments, Text, self._special_ids, PIECE_LENGTH, pieces)
+        except KeyError as error:
+            self.special_id(error.args[0])  # says what is missing
+            raise
 
     def _encode(self, texts: list[str]) -> list[list[int]]:
         return self._encoder.encode(well_formed(texts))
@@ -110,7 +96,7 @@ class Tokenizer:
         return sum(map(len, self._encode(spelt.split(text)))) + len(spelt.findall(text))
 
     @cached_property
-    def _special_ids(self) -> Mapping[SpecialToken, int]:
+    def _special_ids(self) -> dict[SpecialToken, int]:
         ids = self.vocabulary.special_ids
         return {token: ids[token] for token in SpecialToken if token in ids}
 
@@ -134,13 +120,6 @@ class Tokenizer:
     def stream_decoder(self) -> "StreamDecoder":
         """A decoder for ids that arrive one by one."""
         return StreamDecoder(self)
-
-
-def _stretch(texts: list[str]) -> list[str]:
-    text = texts[0] if len(texts) == 1 else "".join(texts)
-    if len(text) > PIECE_LENGTH:
-        return pieces(text)
-    return [text] if text else []
 
 
 class StreamDecoder:
