@@ -10,10 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from fakes.damage import damaged, maybe_damaged
-from fakes.official_requests import official_outcome, options_of
+from fakes.official_requests import official_outcome, official_prompt, options_of
 from fakes.responses_requests import conversion_options, responses_requests
 from protocol.vectors import converted, policy_of
 from whitedwarf.conversation.json_value import Json
+from whitedwarf.prompt.encode import encode
 from whitedwarf.protocol.openai_responses.convert import convert
 
 EXAMPLES = int(os.environ.get("WHITEDWARF_EXAMPLES", "1000"))
@@ -27,12 +28,20 @@ def assert_same_outcome(body: Any, options: dict[str, Any]) -> None:
     ours = converted({"request": body, "options": options}, convert)
     assert without_the_call(ours) == without_the_call(official)
     if official["ok"]:
+        assert_same_prompt(body, options)
         assert_same_reply(body, options)
 
 
 def without_the_call(outcome: dict[str, Any]) -> dict[str, Any]:
     """Of several calls without results the official library names any one."""
     return outcome if "body" not in outcome else outcome | {"body": ANY_CALL.sub(r"\1", outcome["body"])}
+
+
+def assert_same_prompt(body: Any, options: dict[str, Any]) -> None:
+    result = convert(body, policy_of(options))
+    rendered = encode(result.conversation, result.version).rendered()
+    official = official_prompt(recipe.ResponsesRequest, body, options)
+    assert (rendered.text, list(rendered.special_ranges)) == official
 
 
 def assert_same_reply(body: Any, options: dict[str, Any]) -> None:
