@@ -210,6 +210,30 @@ def test_text_around_a_json_answer_is_one_space_in_salvage() -> None:
     assert in_every_cut('Sure!\n```json\n{"a": "```"}\n``` Done.', options).text == ' {"a": "```"} '
 
 
+def test_a_call_within_a_json_answer_is_a_call_in_salvage() -> None:
+    answer = in_every_cut('I call [{"a": 1},\n\n' + block(RUN), ParseOptions(parse_json_output=True))
+    assert (answer.text, answer.finished, answer.repairs) == (' [{"a": 1},', RUN_LS, ())
+
+
+def test_a_json_answer_goes_on_after_markup_that_is_none() -> None:
+    text = f'{{"a": "</think>{D}", "b": <｜User｜>1, "c": "and so on and so forth"}}'
+    assert (
+        in_every_cut(text, ParseOptions(parse_json_output=True)).text
+        == '{"a": "", "b": 1, "c": "and so on and so forth"}'
+    )
+
+
+@pytest.mark.parametrize("options", [SALVAGE, THINKING])
+def test_control_tokens_out_of_place_vanish_and_are_counted(options: ParseOptions) -> None:
+    answer = in_every_cut("a <think>b<｜User｜>c", options)
+    assert answer.reasoning + answer.text == "a bc"
+    assert answer.repairs == (RepairKind.STRAY_MARKUP,) * 2
+
+
+def test_control_tokens_out_of_place_are_shown_officially() -> None:
+    assert parse_text(["a <think>b<｜User｜>c"], STRICT).text == "a <think>b<｜User｜>c"
+
+
 def test_an_answer_fed_text_and_ids_is_refused(nano: Tokenizer) -> None:
     parser = OutputParser(SALVAGE, nano)
     parser.feed_text("a")

@@ -1,12 +1,14 @@
 """Reasoning, answer and JSON answer: the states before any block of calls (spec/recipe.md 12).
 
-Promises: stop strings count only in the answer; leading newlines of a new thought or answer are dropped. What a block
-of calls means is left to whoever gives `open_block`, what ends the answer to `stop`.
+Promises: stop strings count only in the answer; leading newlines of a new thought or answer are dropped; control tokens
+that mean nothing in an answer vanish, officially they are shown. What a block of calls means is left to `block_rules`,
+what ends the answer to `stop`.
 """
 
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from whitedwarf.conversation.events import RepairKind
 from whitedwarf.prompt.event_log import EventLog
 from whitedwarf.prompt.marker_matcher import NEWLINE, Pattern, shared_matcher
 from whitedwarf.prompt.markup import Markup
@@ -35,25 +37,31 @@ class AnswerReader:
         self._scanner = scanner
         self._log = log
         self._options = options
+        self._is_salvage = options.mode is ParseMode.SALVAGE
         self._has_blank = False
         self.is_thinking = False
+        self._is_in_json = False
         stops = [Rule(Pattern(text), partial(stop, text)) for text in options.stop_strings]
-        think_close = Pattern(markup.think_close)
-        block = list(block_rules)
-        end_thought = Rule(Pattern(markup.think_close, eats_newlines=True), self._end_thought)
-        ignored = Rule(think_close, _nothing)
-        self.reasoning = state([end_thought, *block], log.reasoning, flushes=True)
-        self.content = state([*stops, ignored, *block], log.text, flushes=True, is_shared=not stops)
-        blank = self._blank
-        opened = [Rule(Pattern(fence), self._to_fence) for fence in _FENCES]
-        opened += [Rule(Pattern(bracket), partial(self._to_bare, bracket)) for bracket in "{["]
-        self.before_json = state([ignored, *block, *opened], blank, flushes=True)
-        fence_end = Rule(Pattern(_FENCE_END), self._to_after_json)
-        self._json = state([*stops, fence_end], log.text, flushes=True, is_shared=not stops)
-        self._after_json = state(block, blank, flushes=True)
         stops_at_newline = [rule for rule in stops if rule.pattern.text == NEWLINE and not options.parse_json_output]
-        self._thought_start = _dropping_newlines([], partial(scanner.enter, self.reasoning))
+        self._thought_start = _dropping_newlines([], self._to_reasoning)
         self._answer_start = _dropping_newlines(stops_at_newline, self.go_on)
+        strays = [Rule(pattern, self._drop_stray) for pattern in markup.strays if self._is_salvage]
+        ignored = [Rule(Pattern(markup.think_close), _nothing), *strays]
+        end_thought = Rule(Pattern(markup.think_close, eats_newlines=True), self._end_thought)
+        self.reasoning = state([end_thought, *block_rules, *strays], log.reasoning, flushes=True)
+        self.content = state([*stops, *ignored, *block_rules], log.text, flushes=True, is_shared=not stops)
+        self._make_json_states(stops, ignored, block_rules)
+
+    def _make_json_states(self, stops: Sequence[Rule], ignored: Sequence[Rule], block_rules: Sequence[Rule]) -> None:
+        """Officially nothing but a stop string or the fence ends the JSON: calls and control tokens in it are shown."""
+        opened = [Rule(Pattern(fence), self._to_json) for fence in _FENCES]
+        opened += [Rule(Pattern(bracket), partial(self._to_bare, bracket)) for bracket in "{["]
+        self.before_json = state([*ignored, *block_rules, *opened], self._blank, flushes=True)
+        inner = [*stops, Rule(Pattern(_FENCE_END), self._to_after_json)]
+        if self._is_salvage:
+            inner += [*ignored, *block_rules]
+        self._json = state(inner, self._log.text, flushes=True, is_shared=not stops)
+        self._after_json = state(block_rules, self._blank, flushes=True)
 
     def begin(self) -> None:
         """Enter the state that the prompt left the answer in."""
@@ -73,9 +81,14 @@ class AnswerReader:
     def resume(self) -> None:
         """Come back to where a block that was none interrupted."""
         if self.is_thinking:
-            self._scanner.enter(self.reasoning)
+            self._to_reasoning()
+        elif self._is_in_json:
+            self._scanner.enter(self._json)
         else:
             self.go_on()
+
+    def _to_reasoning(self) -> None:
+        self._scanner.enter(self.reasoning)
 
     def _end_thought(self) -> None:
         self.is_thinking = False
@@ -83,24 +96,28 @@ class AnswerReader:
 
     def _blank(self, text: str, segment: Segment, offset: int) -> None:
         """Officially every piece becomes a space, however the text was cut; salvage makes one of them all."""
-        if self._options.mode is ParseMode.STRICT:
+        if not self._is_salvage:
             self._log.text(" ", segment, offset)
         elif text and not self._has_blank:
             self._has_blank = True
             self._log.text(" ", segment, offset)
 
-    def _to_fence(self) -> None:
+    def _to_json(self) -> None:
         self._has_blank = False
+        self._is_in_json = True
         self._scanner.enter(self._json)
 
     def _to_bare(self, bracket: str) -> None:
         segment = self._scanner.marker_segment
         assert segment is not None
         self._log.text(bracket, segment, 0)
-        self._has_blank = False
-        self._scanner.enter(self._json)
+        self._to_json()
+
+    def _drop_stray(self) -> None:
+        self._log.repair(RepairKind.STRAY_MARKUP)
 
     def _to_after_json(self) -> None:
+        self._is_in_json = False
         self._scanner.enter(self._after_json)
 
 

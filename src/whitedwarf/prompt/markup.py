@@ -3,16 +3,20 @@
 from dataclasses import dataclass
 
 from whitedwarf.prompt.marker_matcher import Pattern
-from whitedwarf.prompt.output_segment import CONTROL_DSML, CONTROL_THINK_CLOSE
-from whitedwarf.prompt.special import SpecialToken
+from whitedwarf.prompt.output_segment import CONTROL_DSML, CONTROL_OTHER, CONTROL_THINK_CLOSE
+from whitedwarf.prompt.special import GROUNDING_TOKENS, SpecialToken
 
 
 @dataclass(frozen=True, slots=True)
 class Markup:
-    """Everything that is built from the two control tokens; V4.1 puts a space after the second one, V4 does not."""
+    """Everything that is built from the two control tokens; V4.1 puts a space after the second one, V4 does not.
+
+    `strays`: the other control tokens, which mean nothing in an answer; those around places in an image do.
+    """
 
     think_close: str
     dsml: str
+    strays: tuple[Pattern, ...]
 
     @property
     def open_tag(self) -> str:
@@ -30,5 +34,7 @@ class Markup:
         return Pattern(f"{self.close_tag} calls>"), Pattern(f"{self.close_tag}tool_calls>")
 
 
-SPELT = Markup(SpecialToken.THINK_CLOSE.value, SpecialToken.DSML.value)
-TYPED = Markup(CONTROL_THINK_CLOSE, CONTROL_DSML)
+_MEANT = (SpecialToken.THINK_CLOSE, SpecialToken.DSML, *GROUNDING_TOKENS)
+_STRAYS = tuple(Pattern(token.value) for token in SpecialToken if token not in _MEANT)
+SPELT = Markup(SpecialToken.THINK_CLOSE.value, SpecialToken.DSML.value, _STRAYS)
+TYPED = Markup(CONTROL_THINK_CLOSE, CONTROL_DSML, (Pattern(CONTROL_OTHER),))

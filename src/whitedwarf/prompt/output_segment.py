@@ -10,15 +10,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import accumulate
 
-from whitedwarf.prompt.special import SpecialToken
+from whitedwarf.prompt.special import GROUNDING_TOKENS, SpecialToken
 from whitedwarf.prompt.tokenizer import Tokenizer
 
 # Lone surrogates: decoded UTF-8 never contains one.
 CONTROL_OTHER = "\udc00"
 CONTROL_THINK_CLOSE = "\udc01"
 CONTROL_DSML = "\udc02"
+CONTROL_GROUNDING = "\udc03"
 REPLACEMENT = "\ufffd"
-_STAND_INS = {SpecialToken.THINK_CLOSE.value: CONTROL_THINK_CLOSE, SpecialToken.DSML.value: CONTROL_DSML}
+_STAND_INS = {
+    SpecialToken.THINK_CLOSE.value: CONTROL_THINK_CLOSE,
+    SpecialToken.DSML.value: CONTROL_DSML,
+    **{token.value: CONTROL_GROUNDING for token in GROUNDING_TOKENS},
+}
 
 
 @dataclass(slots=True)

@@ -1,6 +1,6 @@
 """One state of the output parser: which markers it looks for, what each does, and where other text goes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from whitedwarf.prompt.marker_matcher import Matcher, Pattern, shared_matcher
@@ -36,7 +36,7 @@ class ParseState:
     on_limit: Action | None = None
 
 
-def state(rules: list[Rule], sink: Sink, *, flushes: bool = False, is_shared: bool = True) -> ParseState:
+def state(rules: Sequence[Rule], sink: Sink, *, flushes: bool = False, is_shared: bool = True) -> ParseState:
     """A state of these rules; `is_shared` is for markers that no user chooses."""
     patterns = tuple([rule.pattern for rule in rules])
     matcher = shared_matcher(patterns) if is_shared else Matcher(patterns)
