@@ -145,6 +145,17 @@ def test_a_chunk_that_is_none_is_told(chunk: Any, error: str, recipe: Recipe) ->
     assert error in result["error"]
 
 
+@pytest.mark.parametrize("first", [["ready", {}], ["text", "a", 1]])
+def test_what_is_known_of_the_prompt_too_late_is_not_told(first: Any, recipe: Recipe) -> None:
+    request = {"model": "DeepSeek-V4-Pro", "messages": [{"role": "user", "content": "a"}]}
+    late = ["ready", {"prompt_tokens": 9, "cache": 2, "fp": "fp_1"}]
+    line = {"id": "a", "protocol": "chat", "request": request, "chunks": [first, late, ["finish", "stop"]]}
+    (result,) = recipe("parse", [json.dumps(line).encode()])
+    assert result["expect"]["per_push"][1] == 0
+    assert result["expect"]["final"]["usage"]["prompt_tokens"] == 0
+    assert result["expect"]["final"]["system_fingerprint"] is None
+
+
 def test_an_answer_to_a_refused_request_is_the_refusal(recipe: Recipe) -> None:
     line = {"id": "a", "protocol": "chat", "request": {"model": "x", "messages": []}, "chunks": []}
     (result,) = recipe("parse", [json.dumps(line).encode()])

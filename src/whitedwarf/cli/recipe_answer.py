@@ -79,6 +79,8 @@ class _Run:
             raise LineError(f"the chunk {chunk!r:.80} cannot be used: {error}") from error
 
     def _ready(self, facts: dict[str, Any]) -> list[Told]:
+        if self.pushes:  # too late: it has begun without
+            return []
         usage = PromptUsage(facts.get("prompt_tokens", 0), facts.get("cache", 0)) if facts else NOT_MEASURED
         return self.stream.begin(usage, facts.get("fp"))
 

@@ -57,6 +57,7 @@ NOT_MEASURED = PromptUsage()
 class ChatReply:
     """What Chat answers depend on. `usage_chunk`: usage comes in a chunk of its own after the last (OpenAI's way).
 
+    `omits_null_usage`: chunks that tell no usage do not name it (a stream for which nobody asked for usage);
     `custom_tools` are names whose calls are told as custom calls with a plain `input`; `continues_answer`: the prompt
     ends with the beginning of an answer whose thinking is over (`ParseStart.CONTENT_CONTINUED`).
     """
@@ -65,6 +66,7 @@ class ChatReply:
     usage_chunk: bool = False
     custom_tools: frozenset[str] = frozenset()
     continues_answer: bool = False
+    omits_null_usage: bool = False
 
 
 @dataclass(frozen=True, slots=True)

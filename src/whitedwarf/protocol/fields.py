@@ -228,6 +228,18 @@ def record(name: str, fields: Mapping[str, Field], make: Callable[..., Any]) -> 
     return read
 
 
+def within_tagged(read: Reader) -> Reader:
+    """The same reader, with the words that serde has within an object told by its tag."""
+
+    def read_within(value: Json) -> Any:
+        try:
+            return read(value)
+        except _TooLong as error:
+            raise error.within_tagged() from error
+
+    return read_within
+
+
 def _elements(count: int) -> str:
     return f"{count} element{'' if count == 1 else 's'}"
 

@@ -20,6 +20,8 @@ from whitedwarf.prompt.parse_options import ParseOptions, ParseStart
 from whitedwarf.prompt.tokenizer import Tokenizer
 from whitedwarf.protocol.converted import ChatReply, PromptUsage
 from whitedwarf.protocol.openai_chat.chunks import ChatStream
+from whitedwarf.protocol.openai_chat.convert import convert
+from whitedwarf.protocol.policy import OFFICIAL
 
 END = Finished(FinishReason.STOP, None, 5, 2)
 THINKING = ChatReply(is_thinking=True)
@@ -50,6 +52,15 @@ def test_usage_is_on_the_last_chunk() -> None:
         "prompt_cache_hit_tokens": 4,
         "prompt_cache_miss_tokens": 6,
     }
+
+
+def test_usage_is_not_named_in_a_stream_that_nobody_asked_it_of_before_the_last_chunk() -> None:
+    body = {"model": "DeepSeek-V4.1-Flash", "messages": [{"role": "user", "content": "Hi"}]}
+    named = {None: [True, True], False: [False, True], True: [True, True]}
+    for include_usage, expected in named.items():
+        asked = {} if include_usage is None else {"stream": True, "stream_options": {"include_usage": include_usage}}
+        stream = chat_stream(convert(body | asked, OFFICIAL).reply)
+        assert ["usage" in chunk for chunk in stream.begin() + stream.take([END])] == expected
 
 
 def test_usage_comes_in_a_chunk_of_its_own_where_it_was_asked_for() -> None:

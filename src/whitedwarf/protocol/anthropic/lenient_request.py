@@ -22,7 +22,8 @@ from whitedwarf.protocol.anthropic.lenient_values import (
     text_at,
 )
 from whitedwarf.protocol.anthropic.notes import Notes
-from whitedwarf.protocol.anthropic.request import BILLING_HEADER, MessagesRequest, RequestMessage
+from whitedwarf.protocol.anthropic.request import MessagesRequest, RequestMessage
+from whitedwarf.protocol.billing_header import BILLING_HEADER
 from whitedwarf.protocol.fields import round_to_single
 from whitedwarf.protocol.thinking_switch import THINKING_FIELDS, explicit_thinking, requested_effort
 

@@ -12,6 +12,7 @@ from whitedwarf.conversation.json_value import Json
 from whitedwarf.conversation.response_format import JsonSchema
 from whitedwarf.protocol.anthropic.blocks import Block, content_block, system_block, text_or_list
 from whitedwarf.protocol.anthropic.tools import Declaration, ToolWish, declaration, tool_wish
+from whitedwarf.protocol.billing_header import BILLING_HEADER
 from whitedwarf.protocol.failures import MalformedRequest
 from whitedwarf.protocol.fields import (
     boolean,
@@ -26,9 +27,6 @@ from whitedwarf.protocol.fields import (
     wrong_type,
 )
 from whitedwarf.protocol.resolution import EFFORTS
-
-BILLING_HEADER = "x-anthropic-billing-header"
-"""How the block begins that Claude Code puts before its system prompt, different each time (spec/clients.md 3)."""
 
 
 @dataclass(frozen=True, slots=True)

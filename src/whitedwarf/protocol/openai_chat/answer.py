@@ -44,7 +44,7 @@ class ChatAnswer:
             if "error" in chunk:
                 continue
             self._fingerprint = chunk["system_fingerprint"]
-            self._usage = chunk["usage"] or self._usage
+            self._usage = chunk.get("usage") or self._usage
             for choice in chunk["choices"]:
                 self._take_choice(choice)
 

@@ -150,12 +150,12 @@ class ChatStream:
         return self._frame([{"index": 0, "delta": delta, "logprobs": logprobs, "finish_reason": reason}], usage)
 
     def _frame(self, choices: list[Json], usage: Json) -> Chunk:
-        return {
+        frame: Chunk = {
             "id": self._identity.id,
             "object": "chat.completion.chunk",
             "created": self._identity.created,
             "model": self._identity.model,
             "system_fingerprint": self._fingerprint,
             "choices": choices,
-            "usage": usage,
         }
+        return frame if usage is None and self._reply.omits_null_usage else frame | {"usage": usage}

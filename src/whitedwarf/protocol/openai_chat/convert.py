@@ -105,9 +105,11 @@ def _check_strict_use(request: ChatRequest, chosen: ChosenTools, policy: Policy)
 
 def _reply(reading: Reading, conversation: Conversation, parsing: ParseOptions, policy: Policy) -> ChatReply:
     options = reading.request.stream_options
+    wants_usage = options is not None and bool(options.include_usage)
     return ChatReply(
         is_thinking=conversation.is_thinking,
-        usage_chunk=not policy.is_official and options is not None and bool(options.include_usage),
+        usage_chunk=not policy.is_official and wants_usage,
+        omits_null_usage=bool(reading.request.stream) and not wants_usage,
         custom_tools=reading.custom_tools,
         continues_answer=parsing.start is ParseStart.CONTENT_CONTINUED,
     )

@@ -18,6 +18,7 @@ from whitedwarf.conversation.message import (
 )
 from whitedwarf.conversation.tools import ToolCall
 from whitedwarf.prompt.encode import ModelVersion
+from whitedwarf.protocol.billing_header import without_billing_line
 from whitedwarf.protocol.failures import RefusedRequest
 from whitedwarf.protocol.missing_reasoning import check_reasoning, with_reasoning
 from whitedwarf.protocol.openai_chat.content import content_of, text_of
@@ -118,7 +119,7 @@ def _message(request: MessageRequest, index: int, setting: Setting) -> Message:
     path, version = f".messages[{index}]", setting.version
     match request:
         case SystemRequest(content):
-            return SystemMessage(content_of(content, path, version))
+            return SystemMessage(without_billing_line(content_of(content, path, version)))
         case UserRequest(content):
             return UserMessage(content_of(content, path, version))
         case ToolRequest(content, call_id):

@@ -44,8 +44,8 @@ _IMAGE = record(
     "ResponsesInputImage",
     {
         "image_url": optional(string),
+        "detail": optional(variant("low", "high", "original", "auto"), default="high"),
         "file_id": optional(string),
-        "detail": optional(variant("low", "high", "original", "auto")),
     },
     ImageBlock,
 )

@@ -14,6 +14,7 @@ from whitedwarf.protocol.fields import (
     required,
     string,
     variant,
+    within_tagged,
     wrong_type,
 )
 from whitedwarf.protocol.openai_responses.blocks import Blocks, read_content, read_output
@@ -125,7 +126,7 @@ _READERS: dict[str, Reader] = {
         "ResponsesReasoningItem",
         {
             "content": optional(
-                list_of(record("ResponsesReasoningContent", {"text": required(string)}, _text_of)),
+                within_tagged(list_of(record("ResponsesReasoningContent", {"text": required(string)}, _text_of))),
             ),
             "encrypted_content": optional(string),
         },

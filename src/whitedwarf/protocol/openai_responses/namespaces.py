@@ -86,7 +86,9 @@ class NamespaceNames:
         return name
 
     def _joined(self, namespace: str, local: str) -> str:
-        return f"{namespace}{self._separator}{local}"
+        """An underscore at the seam is separation enough for V4."""
+        is_apart = self._separator == "__" and (namespace.endswith("_") or local.startswith("_"))
+        return f"{namespace}{'' if is_apart else self._separator}{local}"
 
 
 def plain_names(tools: Iterable[Tool]) -> frozenset[str]:
