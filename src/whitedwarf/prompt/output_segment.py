@@ -61,6 +61,7 @@ class SegmentDecoder:
         self._holds_invalid = holds_invalid
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
         self._held: list[str] = []  # the text of each id that waits
+        self._until_text = 0  # how many of these there are up to the last that is not empty
         self.taken = 0  # ids whose text has been given out
 
     def feed(self, ids: Iterable[int]) -> list[Segment]:
@@ -70,7 +71,7 @@ class SegmentDecoder:
             spelling = self._spellings.get(token_id)
             if spelling is None:
                 known = 0 <= token_id < self._vocab_size
-                self._held.append(self._utf8.decode(self._bytes_of(token_id)) if known else "")
+                self._hold(self._utf8.decode(self._bytes_of(token_id)) if known else "")
                 continue
             self._flush(segments)
             segments.append(Segment(_STAND_INS.get(spelling, CONTROL_OTHER), self._span(1), spelling, [0]))
@@ -84,16 +85,20 @@ class SegmentDecoder:
             self._flush(segments)
         return segments
 
+    def _hold(self, text: str) -> None:
+        self._held.append(text)
+        if text:
+            self._until_text = len(self._held)
+
     def _settled_ids(self) -> int:
         """How many held ids can be given out: up to the last that completed a character, or officially all or none."""
-        held = self._held
-        last = next((i for i in range(len(held) - 1, -1, -1) if held[i]), None)
-        if last is None:
+        held, until_text = self._held, self._until_text
+        if not until_text:
             return 0
         is_whole = not self._utf8.getstate()[0]
         if self._holds_invalid:
-            return len(held) if is_whole and not held[last].endswith(REPLACEMENT) else 0
-        return len(held) if is_whole else last + 1
+            return len(held) if is_whole and not held[until_text - 1].endswith(REPLACEMENT) else 0
+        return len(held) if is_whole else until_text
 
     def _flush(self, segments: list[Segment]) -> None:
         tail = self._utf8.decode(b"", final=True)
@@ -110,6 +115,7 @@ class SegmentDecoder:
         if segment.text:
             segments.append(segment)
         del self._held[:count]
+        self._until_text = max(0, self._until_text - count)
 
     def _span(self, size: int) -> tuple[int, int]:
         span = (self.taken, self.taken + size)
