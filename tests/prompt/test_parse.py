@@ -216,11 +216,16 @@ def test_a_call_within_a_json_answer_is_a_call_in_salvage() -> None:
 
 
 def test_a_json_answer_goes_on_after_markup_that_is_none() -> None:
-    text = f'{{"a": "</think>{D}", "b": <｜User｜>1, "c": "and so on and so forth"}}'
-    assert (
-        in_every_cut(text, ParseOptions(parse_json_output=True)).text
-        == '{"a": "", "b": 1, "c": "and so on and so forth"}'
-    )
+    answer = in_every_cut(f'{{"a": "</think>{D}", "b": <｜User｜>1}}', ParseOptions(parse_json_output=True))
+    assert answer.text == '{"a": "", "b": 1}'
+
+
+def test_an_answer_that_ends_in_prose_about_the_markup_is_whole() -> None:
+    for tag in (f"<{D}", D, f"</{D}"):
+        answer = in_every_cut(f"It is {tag}, so <{D} that's all.", SALVAGE)
+        assert answer.text == "It is , so  that's all."
+    for cut in (f"Hi <{D}tool_ca", f"Hi <{D} calls", f'Hi <{D}invoke name="ru', f"Hi </{D} calls"):
+        assert in_every_cut(cut, SALVAGE, BackendReason.LENGTH).text == "Hi "
 
 
 @pytest.mark.parametrize("options", [SALVAGE, THINKING])

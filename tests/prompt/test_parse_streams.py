@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from prompt.streams import D, block, call, cut, parameter, parse_ids, parse_text
 from whitedwarf.conversation.events import BackendReason, FinishReason
 from whitedwarf.prompt.parse_options import ParseMode, ParseOptions, ParseStart
+from whitedwarf.prompt.special import SpecialToken
 from whitedwarf.prompt.tokenizer import Tokenizer
 
 WORDS = [
@@ -114,7 +115,7 @@ CALLS = st.lists(st.tuples(NAMES, PARAMETERS), min_size=1, max_size=3)
 
 
 @settings(max_examples=400)
-@given(VALUES.filter(lambda text: "</think>" not in text), CALLS, SIZES)
+@given(VALUES.filter(lambda text: not any(token in text for token in SpecialToken)), CALLS, SIZES)
 def test_well_formed_calls_come_back_as_they_were_meant(
     prose: str, calls: list[tuple[str, dict[str, tuple[bool, object]]]], sizes: list[int]
 ) -> None:

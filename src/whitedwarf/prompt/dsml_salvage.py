@@ -21,8 +21,9 @@ from whitedwarf.prompt.text_scanner import TextScanner
 
 _TAG_LIMIT = 32  # characters of a tag after its DSML token; longer is prose
 _BLOCK_TAGS = ("tool_calls", " calls")
+_TAG = re.compile(r" ?[\w-]*( [\w-]*)?( name=.*)?", re.DOTALL)  # after its DSML token, whole or not; else it is prose
 _QUOTED_NAME = re.compile(r'\s*"([^"]*)"')
-_PARAMETER = re.compile(r"""\s*(?P<quote>"?)(?P<name>.*)(?P=quote)\s+string=["']?(?P<kind>true|false)""", re.DOTALL)
+_KIND = re.compile(r"""string=["']?(true|false)\Z""")
 
 
 class SalvageReader:
@@ -45,9 +46,11 @@ class SalvageReader:
         end = [Rule(Pattern(">"), self._opened)]
         end_close = [Rule(Pattern(">"), self._closed)]
         opening = [*end, Rule(invoke, self._open_by_call)]
-        self._opener = limited_state(opening, self._collect, _TAG_LIMIT, self._not_an_opener)
-        self._closer = limited_state(end_close, self._collect, _TAG_LIMIT, self._not_a_closer)
-        self._stray = limited_state([Rule(Pattern(">"), self._resume)], drop, _TAG_LIMIT, self._resume)
+        self._opener = limited_state(opening, self._collect, _TAG_LIMIT, self._not_an_opener, may_precede=_is_tag)
+        self._closer = limited_state(end_close, self._collect, _TAG_LIMIT, self._not_a_closer, may_precede=_is_any)
+        self._stray = limited_state(
+            [Rule(Pattern(">"), self._resume)], drop, _TAG_LIMIT, self._resume, may_precede=_is_tag
+        )
         self._block = state([Rule(invoke, self._to_name), close], drop)
         self._name = state([Rule(Pattern(">"), self._start_call)], self._collect)
         next_call = Rule(invoke, self._start_next_call)
@@ -223,13 +226,12 @@ class SalvageReader:
 
     def _to_value(self) -> None:
         text = self._collected()
-        found = _PARAMETER.fullmatch(text)
-        if found is None or not found["quote"]:
+        name, is_json_value, is_well_formed = _attributes(text)
+        if not is_well_formed:
             self._repair(RepairKind.BAD_ATTRIBUTE)
-        name = found["name"] if found else _name_in(text)
         self._calls.arguments((", " if self._has_parameters else "{") + quoted(name) + ": ")
         self._has_parameters = True
-        if found and found["kind"] == "false":
+        if is_json_value:
             self._scanner.enter(self._json)
         else:
             self._calls.arguments('"')
@@ -264,6 +266,27 @@ class SalvageReader:
         if tag.strip() != "parameter":
             self._repair(RepairKind.MISSPELT_CLOSER)
         self._to_body()
+
+
+def _is_tag(text: str) -> bool:
+    return _TAG.fullmatch(text) is not None
+
+
+def _is_any(text: str) -> bool:
+    """What follows a closing tag within a block is never shown."""
+    return True
+
+
+def _attributes(text: str) -> tuple[str, bool, bool]:
+    """A parameter's name, whether its value is JSON, and whether it was all written as it should be."""
+    kind = _KIND.search(text)
+    before = text[: kind.start()] if kind else ""
+    if kind is None or not before[-1:].isspace():
+        return _name_in(text), False, False
+    name = before.strip()
+    if len(name) > 1 and name[0] == name[-1] == '"':
+        return name[1:-1], kind[1] == "false", True
+    return before[:-1].lstrip(), kind[1] == "false", False
 
 
 def _name_in(text: str) -> str:

@@ -23,8 +23,9 @@ class ParseState:
     """`flushes`: text still held when the output ends was no marker and goes to the sink, otherwise it is dropped.
 
     `after_newlines`: leading newlines are dropped one by one, then this state follows; `sink` is never used.
-    `text_limit`: nothing is given out before a marker decides; when more text than this comes first, `on_limit` is
-    called and the text is still there for the state it enters.
+    `text_limit`: nothing is given out before a marker decides; when more text than this comes first, or text that
+    `may_precede` refuses, `on_limit` is called and the text is still there for the state it enters. So it is when the
+    output ends with such text.
     """
 
     matcher: Matcher
@@ -34,6 +35,7 @@ class ParseState:
     after_newlines: Action | None = None
     text_limit: int | None = None
     on_limit: Action | None = None
+    may_precede: Callable[[str], bool] | None = None
 
 
 def state(rules: Sequence[Rule], sink: Sink, *, flushes: bool = False, is_shared: bool = True) -> ParseState:
@@ -43,11 +45,14 @@ def state(rules: Sequence[Rule], sink: Sink, *, flushes: bool = False, is_shared
     return ParseState(matcher, tuple([rule.action for rule in rules]), sink, flushes)
 
 
-def limited_state(rules: list[Rule], sink: Sink, text_limit: int, on_limit: Action) -> ParseState:
-    """A state that looks for a marker in a short text only."""
+def limited_state(
+    rules: list[Rule], sink: Sink, text_limit: int, on_limit: Action, *, may_precede: Callable[[str], bool]
+) -> ParseState:
+    """A state that looks for a marker behind a short text only, and only behind text that `may_precede` it."""
     patterns = tuple([rule.pattern for rule in rules])
     actions = tuple([rule.action for rule in rules])
-    return ParseState(shared_matcher(patterns), actions, sink, text_limit=text_limit, on_limit=on_limit)
+    matcher = shared_matcher(patterns)
+    return ParseState(matcher, actions, sink, text_limit=text_limit, on_limit=on_limit, may_precede=may_precede)
 
 
 def drop(text: str, segment: Segment, offset: int) -> None:

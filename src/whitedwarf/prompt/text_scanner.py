@@ -59,11 +59,32 @@ class TextScanner:
 
     def finish(self) -> None:
         """No more pieces: what is held was no marker."""
+        while self._gives_up():
+            self._run()
         if self._closed or not self._pending:
             return
         if self._state.flushes and self._received:
             self._release(len(self._pending))
         self._pending.clear()
+
+    def _gives_up(self) -> bool:
+        """Whether the text at the end is none that a limited state looks for; then the state was left."""
+        if self._closed or not self._pending or self._may_be(self._received):
+            return False
+        assert self._state.on_limit is not None
+        self._state.on_limit()
+        return True
+
+    def _may_be(self, end: int) -> bool:
+        """Whether the state allows the text before `end` to come before a marker."""
+        limit, may_precede = self._state.text_limit, self._state.may_precede
+        if limit is None or may_precede is None:
+            return True
+        if end - self._taken > limit:
+            return False
+        start = self._pending[0].start
+        held = "".join([segment.text for segment in self._pending])
+        return may_precede(held[self._taken - start : end - start])
 
     def _run(self) -> None:
         while not self._closed and (self._skip_newlines() if self._state.after_newlines else self._find_marker()):
@@ -74,26 +95,31 @@ class TextScanner:
 
     def _exceeds_limit(self) -> bool:
         """Whether no marker can come within the state's limit any more; then the state was left."""
-        limit, on_limit = self._state.text_limit, self._state.on_limit
-        if limit is None or on_limit is None:
-            return False
-        longest = max(len(pattern.text) for pattern in self._state.matcher.patterns)
-        if self._received - self._taken <= limit + longest:
+        on_limit = self._state.on_limit
+        if on_limit is None or self._received <= self._horizon():
             return False
         on_limit()
         return True
+
+    def _horizon(self) -> int:
+        """Where a marker within the state's limit has ended at the latest; without a limit, where the text ends."""
+        limit = self._state.text_limit
+        if limit is None:
+            return self._received
+        return self._taken + limit + max(len(pattern.text) for pattern in self._state.matcher.patterns)
 
     def _find_marker(self) -> bool:
         pending, matcher, node = self._pending, self._state.matcher, self._node
         root, find_first = matcher.root, matcher.find_first
         index, offset = self._index, self._offset
+        horizon = self._horizon()  # what lies beyond is not looked at: it will be again in the next state
         while index < len(pending):
             segment = pending[index]
             text = segment.text
-            size = len(text)
+            size = min(len(text), horizon - segment.start)
             while offset < size:
                 if node is root:
-                    found = find_first(text, offset)
+                    found = find_first(text, offset, size)
                     if found is None:
                         break
                     offset = found.start()
@@ -114,9 +140,10 @@ class TextScanner:
     def _take_marker(self, index: int, end: int) -> None:
         match = self._node.match
         begin = self._run_starts[match] if match in self._node.runs else end - self._node.progress[match].matched
-        pending, limit, on_limit = self._pending, self._state.text_limit, self._state.on_limit
-        if limit is not None and on_limit is not None and begin - self._taken > limit:
-            on_limit()
+        pending = self._pending
+        if not self._may_be(begin):
+            assert self._state.on_limit is not None
+            self._state.on_limit()
             return
         if begin > self._taken:
             for segment in pending[: index + 1]:
