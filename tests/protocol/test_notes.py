@@ -19,6 +19,6 @@ def test_there_are_never_more_than_a_few() -> None:
 
 def test_values_are_shown_in_short() -> None:
     assert shortened("x") == "'x'"
-    assert shortened(None) == "None"
-    assert shortened({"a": 1}) == "a dict"
+    assert shortened(None) == "null"
+    assert shortened({"a": 1}) == "an object"
     assert len(shortened("x" * 1000)) < 70

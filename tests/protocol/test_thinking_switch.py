@@ -43,11 +43,11 @@ OPEN: list[dict[str, Any]] = [
 ]
 UNKNOWN: list[tuple[dict[str, Any], str]] = [
     ({"thinking": {"type": "maybe"}}, "thinking.type: expected one of enabled, adaptive, disabled; got 'maybe'"),
-    ({"thinking": {}}, "thinking.type: expected one of enabled, adaptive, disabled; got NoneType"),
+    ({"thinking": {}}, "thinking.type: expected one of enabled, adaptive, disabled; got null"),
     ({"thinking": 1}, "thinking: expected one of enabled, adaptive, disabled; got 1"),
     ({"enable_thinking": "no"}, "enable_thinking: expected one of true, false; got 'no'"),
     ({"chat_template_kwargs": {"enable_thinking": 0}}, "chat_template_kwargs.enable_thinking: expected one of"),
-    ({"chat_template_kwargs": []}, "chat_template_kwargs: expected an object, got list"),
+    ({"chat_template_kwargs": []}, "chat_template_kwargs: expected an object, got a list"),
     ({"reasoning_effort": "extreme"}, "reasoning_effort: expected one of none, minimal, low, medium, high, xhigh"),
     ({"think": "hard"}, "think: expected one of none, minimal"),
     ({"output_config": {"effort": 3}}, "output_config.effort: expected one of"),

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 MAX_NOTES = 20
-_LONGEST_NAME = 64
+_LONGEST_VALUE = 64
 
 
 @dataclass(slots=True)
@@ -23,7 +23,16 @@ class Notes:
         return tuple(self._sentences)
 
 
-def shortened(name: object) -> str:
-    """A value of the client's for use in a sentence."""
-    text = repr(name) if isinstance(name, str | int | float | bool | None) else f"a {type(name).__name__}"
-    return text if len(text) <= _LONGEST_NAME else text[:_LONGEST_NAME] + "…"
+def shortened(value: object) -> str:
+    """A value of the client's for use in a sentence, in the words of JSON."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case list() | tuple():
+            return "a list"
+        case dict():
+            return "an object"
+    text = repr(value)
+    return text if len(text) <= _LONGEST_VALUE else text[:_LONGEST_VALUE] + "…"

@@ -10,6 +10,7 @@ from typing import TypeAlias, TypeVar
 
 from whitedwarf.conversation.json_value import Json
 from whitedwarf.protocol.failures import MalformedRequest
+from whitedwarf.protocol.notes import shortened
 from whitedwarf.protocol.resolution import EFFORTS
 
 Body: TypeAlias = Mapping[str, Json]
@@ -106,14 +107,9 @@ def _object_at(body: Body, name: str) -> Body:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise MalformedRequest(f"{name}: expected an object, got {_shown(value)}")
+        raise MalformedRequest(f"{name}: expected an object, got {shortened(value)}")
     return value
 
 
 def _refused(path: str, value: Json, allowed: tuple[str, ...]) -> MalformedRequest:
-    return MalformedRequest(f"{path}: expected one of {', '.join(allowed)}; got {_shown(value)}")
-
-
-def _shown(value: Json) -> str:
-    text = repr(value) if isinstance(value, str | bool | int | float) else type(value).__name__
-    return text if len(text) <= 80 else text[:80] + "…"
+    return MalformedRequest(f"{path}: expected one of {', '.join(allowed)}; got {shortened(value)}")

@@ -365,9 +365,9 @@ def test_an_answer_of_no_tokens_is_refused(max_tokens: int) -> None:
     [
         (5, "body: expected an object, got 5"),
         ({"messages": []}, "at least one message"),
-        ({"messages": "x" * 1000}, "messages: expected an array, got 'xx"),
+        ({"messages": "x" * 1000}, "messages: expected a list, got 'xx"),
         ({"messages": [5]}, r"messages\[0\]: expected an object"),
-        ({"messages": [{"role": "user", "content": 5}]}, r"messages\[0\].content: expected a string or an array"),
+        ({"messages": [{"role": "user", "content": 5}]}, r"messages\[0\].content: expected a text or a list"),
         ({"messages": [user({"type": 5})]}, r"messages\[0\].content\[0\].type: expected a string"),
         ({"messages": [user({"text": 5})]}, r"messages\[0\].content\[0\].type: expected the block's type"),
         ({"messages": [user(use("a"))]}, "can only be in `assistant` messages"),

@@ -124,14 +124,14 @@ def test_a_choice_may_allow_some_of_the_tools() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"tools": 5}, "tools: expected a list of tools, got 5"),
+        ({"tools": 5}, "tools: expected a list, got 5"),
         ({"tools": [5]}, "tools[0]: expected an object, got 5"),
         ({"tools": [{"type": "function"}]}, "tools[0]: invalid type: null, expected a string"),
         ({"tools": [{"type": "function", "function": 5}]}, "tools[0]: invalid type: integer `5`, expected struct"),
         ({"tools": [{"type": "custom", "custom": 5}]}, "tools[0].custom: expected an object, got 5"),
         ({"tool_choice": 5}, "tool_choice: expected one of none, auto, required, any or an object that names a tool"),
         ({"tool_choice": "some"}, "tool_choice: expected one of none, auto, required, any or"),
-        ({"tool_choice": {"type": "function"}}, "tool_choice: expected the name of a tool, got None"),
+        ({"tool_choice": {"type": "function"}}, "tool_choice: expected the name of a tool, got null"),
         ({"tool_choice": {"type": "allowed_tools"}}, "tool_choice.allowed_tools: expected an object with a mode"),
     ],
     ids=str,

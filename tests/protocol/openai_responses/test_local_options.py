@@ -125,7 +125,7 @@ def test_members_that_nothing_reads_are_named() -> None:
         ({"min_p": 2}, "min_p: expected a number from 0 to 1"),
         ({"text": "json"}, "text: expected an object"),
         ({"reasoning": {"summary": "long"}}, "reasoning.summary: unknown variant `long`"),
-        ({"instructions": 5}, "instructions: expected a text"),
+        ({"instructions": 5}, "instructions: expected a string"),
         ({"tools": {}}, "tools: expected a list"),
     ],
 )

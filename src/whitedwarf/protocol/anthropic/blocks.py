@@ -1,7 +1,7 @@
 """Content blocks of Messages requests as typed values, and the official reading of them.
 
 Promises: errors in the official library's words and order (spec/recipe.md 2 and 5). What may stand where is not known
-here: see placement.py. The wider reading of the local policy is in lenient_blocks.py; it gives the same values.
+here: see placement.py. The wider reading of the local policy is in local_blocks.py; it gives the same values.
 """
 
 from dataclasses import dataclass

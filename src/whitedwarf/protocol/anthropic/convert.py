@@ -14,15 +14,15 @@ from whitedwarf.conversation.response_format import PlainText
 from whitedwarf.conversation.tools import ToolChoice
 from whitedwarf.prompt.encode import ModelVersion
 from whitedwarf.prompt.parse_options import ParseMode, ParseOptions, ParseStart
-from whitedwarf.protocol.anthropic.lenient_request import lenient_request, unread_fields
+from whitedwarf.protocol.anthropic.local_request import read_local, unread_fields
 from whitedwarf.protocol.anthropic.messages import Setting, read_messages
-from whitedwarf.protocol.anthropic.notes import Notes
 from whitedwarf.protocol.anthropic.pieces import SEPARATOR
-from whitedwarf.protocol.anthropic.request import MessagesRequest, official_request
+from whitedwarf.protocol.anthropic.request import MessagesRequest, read_official
 from whitedwarf.protocol.anthropic.tools import Toolbox
 from whitedwarf.protocol.converted import Converted, MessagesReply
 from whitedwarf.protocol.failures import RefusedRequest
 from whitedwarf.protocol.missing_reasoning import check_reasoning, with_reasoning
+from whitedwarf.protocol.notes import Notes
 from whitedwarf.protocol.policy import Missing, Policy
 from whitedwarf.protocol.resolution import (
     check_max_tokens,
@@ -40,7 +40,7 @@ from whitedwarf.protocol.resolution import (
 def convert(body: Json, policy: Policy) -> Converted[MessagesReply]:
     """The request that `body` is; MalformedRequest and RefusedRequest where it is none or cannot be answered."""
     notes = Notes()
-    request: MessagesRequest = official_request(body) if policy.is_official else lenient_request(body, notes)
+    request: MessagesRequest = read_official(body) if policy.is_official else read_local(body, notes)
     version = version_of(request.model, policy)
     is_thinking, effort = resolve_thinking(request.thinking, request.effort, policy)
     toolbox = Toolbox(request.tools, request.wish, version, policy)

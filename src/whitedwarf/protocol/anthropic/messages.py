@@ -23,7 +23,6 @@ from whitedwarf.protocol.anthropic.blocks import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from whitedwarf.protocol.anthropic.notes import Notes, shown
 from whitedwarf.protocol.anthropic.pieces import Piece, Place, Showable, assembled, piece_of
 from whitedwarf.protocol.anthropic.placement import Placement, misplaced_call
 from whitedwarf.protocol.anthropic.reminder import reminder
@@ -31,6 +30,7 @@ from whitedwarf.protocol.anthropic.request import RequestMessage
 from whitedwarf.protocol.anthropic.tools import Toolbox
 from whitedwarf.protocol.failures import RefusedRequest
 from whitedwarf.protocol.image_parts import UNSUPPORTED_IMAGE
+from whitedwarf.protocol.notes import Notes, shortened
 from whitedwarf.protocol.policy import Policy
 
 
@@ -103,7 +103,7 @@ class _Reader:
                 case ToolUseBlock():
                     raise misplaced_call(self._index)
                 case ThinkingBlock() | ServerToolBlock():
-                    self._setting.notes.add("Thinking outside of assistant messages was left out.")
+                    self._setting.notes.warn("Thinking outside of assistant messages was left out.")
                 case _:
                     self._messages.append(UserMessage(assembled([self._shown(position, block)])))
         if brought:
@@ -143,7 +143,7 @@ class _Reader:
                 case ToolUseBlock():
                     raise misplaced_call(self._index)
                 case ThinkingBlock() | ServerToolBlock():
-                    self._setting.notes.add("Thinking outside of assistant messages was left out.")
+                    self._setting.notes.warn("Thinking outside of assistant messages was left out.")
                 case _:
                     place = Place(f"messages.{self._index}", f"messages.{self._index}.content[{position}]")
                     pieces.append(self._piece(block, place))
@@ -191,7 +191,7 @@ class _Reader:
             return [tool]
         if self._is_official:
             raise RefusedRequest(otherwise.format(reference.name))
-        self._setting.notes.add(f"The tool {shown(reference.name)} is referred to but not declared.")
+        self._setting.notes.warn(f"The tool {shortened(reference.name)} is referred to but not declared.")
         return []
 
     def _shown(self, position: int, block: Showable) -> Piece:
@@ -205,7 +205,7 @@ class _Reader:
             return piece
         if self._is_official:
             raise RefusedRequest("Image in assistant message is unsupported")
-        self._setting.notes.add("Images in assistant messages were left out.")
+        self._setting.notes.warn("Images in assistant messages were left out.")
         return UNSUPPORTED_IMAGE
 
     def _piece(self, block: Showable, place: Place) -> Piece:

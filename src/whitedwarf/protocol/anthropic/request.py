@@ -1,7 +1,7 @@
 """The body of a Messages request as a typed value, and the official reading of it.
 
 Promises: errors in the official library's words and order (spec/recipe.md 2 and 5). The local policy's reading is in
-lenient_request.py; it gives the same value.
+local_request.py; it gives the same value.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from whitedwarf.conversation.json_value import Json
 from whitedwarf.conversation.response_format import JsonSchema
 from whitedwarf.protocol.anthropic.blocks import Block, content_block, system_block, text_or_list
 from whitedwarf.protocol.anthropic.tools import Declaration, ToolWish, declaration, tool_wish
-from whitedwarf.protocol.billing_header import BILLING_HEADER
+from whitedwarf.protocol.billing_header import is_billing_block
 from whitedwarf.protocol.failures import MalformedRequest
 from whitedwarf.protocol.fields import (
     boolean,
@@ -95,7 +95,7 @@ def _message_from_list(values: Sequence[Json]) -> RequestMessage:
 def _system(value: Json) -> tuple[str, ...]:
     texts = tuple(block.text for block in _SYSTEM(value))
     is_list = not isinstance(value, str)
-    return texts[1:] if is_list and texts and texts[0].startswith(BILLING_HEADER) else texts
+    return texts[1:] if is_list and texts and is_billing_block(texts[0]) else texts
 
 
 def _thinking(type: str, budget_tokens: int | None) -> bool:
@@ -119,7 +119,7 @@ def _request(**members: Any) -> MessagesRequest:
     )
 
 
-official_request = record(
+read_official = record(
     "MessagesRequest",
     {
         "model": required(string),

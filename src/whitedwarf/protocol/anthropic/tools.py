@@ -1,7 +1,7 @@
 """Tools as Messages requests declare them: functions of the client, and tools that a server was to run.
 
 Promises: the official reading, checks, order and texts (spec/recipe.md 5) under the official policy. Names in the
-conversation find their definitions here. The local reading is in lenient_tools.py; it gives the same values.
+conversation find their definitions here. The local reading is in local_tools.py; it gives the same values.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

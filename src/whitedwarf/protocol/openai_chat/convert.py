@@ -1,7 +1,7 @@
 """A Chat Completions request made a conversation and options: spec/recipe.md 3 and 6.
 
 Promises: under the official policy the official library's result, or its first error; under the local one a superset
-(local_reading.py) that refuses only what makes no sense. Pure: no clock, no randomness, and nothing is fetched.
+(local_request.py) that refuses only what makes no sense. Pure: no clock, no randomness, and nothing is fetched.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from whitedwarf.prompt.parse_options import ParseMode, ParseOptions, ParseStart
 from whitedwarf.protocol.converted import ChatReply, Converted
 from whitedwarf.protocol.failures import RefusedRequest
 from whitedwarf.protocol.openai_chat.history import Setting, converted_messages
-from whitedwarf.protocol.openai_chat.local_reading import read_local
+from whitedwarf.protocol.openai_chat.local_request import read_local
 from whitedwarf.protocol.openai_chat.prefix import check_prefix_use, parse_start, without_early_prefixes
 from whitedwarf.protocol.openai_chat.reading import Reading, read_official
 from whitedwarf.protocol.openai_chat.request import ChatRequest

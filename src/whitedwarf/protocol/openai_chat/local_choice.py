@@ -5,10 +5,9 @@ from typing import Any
 
 from whitedwarf.conversation.tools import ToolChoice
 from whitedwarf.protocol.failures import MalformedRequest
+from whitedwarf.protocol.local_values import Object, expected
 from whitedwarf.protocol.notes import Notes, shortened
 from whitedwarf.protocol.openai_chat.tools import ChoiceRequest
-
-Object = dict[str, Any]
 
 _WORDS = {
     "none": ToolChoice.NONE,
@@ -59,7 +58,7 @@ def _allowed(value: Object, path: str) -> LocalChoice:
     allowed = value.get("allowed_tools", value)
     entries = allowed.get("tools") if isinstance(allowed, dict) else None
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise MalformedRequest(f"{path}: expected an object with a mode and a list of tools, got {shortened(allowed)}")
+        raise expected(path, "an object with a mode and a list of tools", allowed)
     choice = _read(allowed.get("mode", "auto"), f"{path}.mode", Notes()).choice
     return LocalChoice(choice, frozenset(_name(entry, f"{path}.tools[{i}]") for i, entry in enumerate(entries)))
 
@@ -71,7 +70,7 @@ def _name(value: Object, path: str) -> str:
             value = value[wrapper]
     name = value.get("name")
     if not isinstance(name, str):
-        raise MalformedRequest(f"{path}: expected the name of a tool, got {shortened(name)}")
+        raise expected(path, "the name of a tool", name)
     return name
 
 

@@ -7,9 +7,8 @@ message's content is refused with its place.
 from collections.abc import Iterator
 from typing import Any
 
-from whitedwarf.protocol.failures import MalformedRequest
-from whitedwarf.protocol.fields import word_for
 from whitedwarf.protocol.image_parts import UNSUPPORTED_IMAGE
+from whitedwarf.protocol.local_values import expected
 from whitedwarf.protocol.notes import Notes, shortened
 from whitedwarf.protocol.openai_chat.content import SEPARATOR
 
@@ -52,7 +51,7 @@ def _items(value: Any, path: str) -> list[Any]:
     if isinstance(value, dict):
         return [value]
     if not isinstance(value, list):
-        raise MalformedRequest(f"{path}: expected a text or a list of blocks, got {shortened(value)}")
+        raise expected(path, "a text or a list of blocks", value)
     return value
 
 
@@ -62,7 +61,7 @@ def _official_block(item: Any, path: str, notes: Notes) -> Iterator[Block]:
         yield {"type": "text", "text": item}
         return
     if not isinstance(item, dict):
-        raise MalformedRequest(f"{path}: expected blocks to be objects, got {word_for(item)[:80]}")
+        raise expected(path, "blocks that are objects", item)
     kind = _kind(item)
     if kind == "text" and item.get("text") is not None:
         yield {"type": "text", "text": item["text"]}
@@ -121,5 +120,5 @@ def _text_only(block: Block, path: str, notes: Notes) -> str:
         notes.warn("Images in assistant messages were left out.")
         return UNSUPPORTED_IMAGE
     if not isinstance(block["text"], str):
-        raise MalformedRequest(f"{path}: expected the text of a block to be a string, got {shortened(block['text'])}")
+        raise expected(path, "the text of a block to be a string", block["text"])
     return block["text"]

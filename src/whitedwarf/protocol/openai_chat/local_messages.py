@@ -11,14 +11,12 @@ from typing import Any
 
 from whitedwarf.protocol.custom_tools import custom_arguments
 from whitedwarf.protocol.failures import MalformedRequest
+from whitedwarf.protocol.local_values import Object, expected, located, object_of
 from whitedwarf.protocol.notes import Notes, shortened
 from whitedwarf.protocol.openai_chat.content import read_blocks
 from whitedwarf.protocol.openai_chat.local_content import local_content, local_text, thoughts_within
-from whitedwarf.protocol.openai_chat.located import located
 from whitedwarf.protocol.openai_chat.messages import MessageRequest, ToolRequest, read_message
 from whitedwarf.protocol.resolution import compact
-
-Object = dict[str, Any]
 
 ROLES = {
     "system": "system",
@@ -35,7 +33,7 @@ ROLES = {
 def local_messages(value: Any, notes: Notes) -> list[MessageRequest]:
     """All messages; MalformedRequest for the first that cannot be read."""
     if not isinstance(value, list):
-        raise MalformedRequest(f"messages: expected a list of messages, got {shortened(value)}")
+        raise expected("messages", "a list of messages", value)
     history = _History(notes)
     return [history.read(message, index) for index, message in enumerate(value)]
 
@@ -50,9 +48,7 @@ class _History:
 
     def read(self, message: Any, index: int) -> MessageRequest:
         path = f"messages[{index}]"
-        if not isinstance(message, dict):
-            raise MalformedRequest(f"{path}: expected an object, got {shortened(message)}")
-        match _official_role(message, path):
+        match _official_role(object_of(message, path), path):
             case "tool":
                 return self._result(message, path)
             case "assistant":
@@ -75,7 +71,7 @@ class _History:
         if call_id is None:
             call_id = self._first_waiting()
         if call_id is not None and not isinstance(call_id, str):
-            raise MalformedRequest(f"{path}.tool_call_id: expected a string, got {shortened(call_id)}")
+            raise expected(f"{path}.tool_call_id", "a string", call_id)
         if call_id is not None:
             self.answered.add(call_id)
         content = local_content(message.get("content"), f"{path}.content", self.notes)
@@ -123,7 +119,7 @@ def _local_calls(message: Object, index: int) -> list[Object]:
     if calls is None:
         calls = []
     if not isinstance(calls, list):
-        raise MalformedRequest(f"messages[{index}].tool_calls: expected a list of calls, got {shortened(calls)}")
+        raise expected(f"messages[{index}].tool_calls", "a list of calls", calls)
     legacy = message.get("function_call")
     if legacy is not None:
         calls = [*calls, {"function": legacy}]
@@ -132,17 +128,13 @@ def _local_calls(message: Object, index: int) -> list[Object]:
 
 def _local_call(call: Any, index: int, number: int) -> Object:
     path = f"messages[{index}].tool_calls[{number}]"
-    if not isinstance(call, dict):
-        raise MalformedRequest(f"{path}: expected an object, got {shortened(call)}")
-    call_id = call.get("id")
+    call_id = object_of(call, path).get("id")
     official = _custom_call(call, path) if call.get("type") == "custom" else _function_call(call, path)
     return {"id": f"call_{index}_{number}" if call_id is None else call_id, "type": "function", "function": official}
 
 
 def _function_call(call: Object, path: str) -> Object:
-    function = call.get("function")
-    if not isinstance(function, dict):
-        raise MalformedRequest(f"{path}.function: expected an object, got {shortened(function)}")
+    function = object_of(call.get("function"), f"{path}.function")
     arguments = function.get("arguments")
     if arguments is None:
         arguments = "{}"
@@ -154,5 +146,5 @@ def _function_call(call: Object, path: str) -> Object:
 def _custom_call(call: Object, path: str) -> Object:
     custom = call.get("custom")
     if not isinstance(custom, dict) or not isinstance(custom.get("input"), str):
-        raise MalformedRequest(f"{path}.custom: expected a name and an input text, got {shortened(custom)}")
+        raise expected(f"{path}.custom", "a name and an input text", custom)
     return {"name": custom.get("name"), "arguments": custom_arguments(custom["input"])}

@@ -8,13 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from whitedwarf.protocol.custom_tools import custom_description, custom_parameters
-from whitedwarf.protocol.failures import MalformedRequest
+from whitedwarf.protocol.local_values import Object, located, object_of, objects_of
 from whitedwarf.protocol.notes import Notes, shortened
 from whitedwarf.protocol.openai_chat.local_choice import local_choice
-from whitedwarf.protocol.openai_chat.located import located
 from whitedwarf.protocol.openai_chat.tools import ChoiceRequest, ToolRequested, read_tool
-
-Object = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +28,7 @@ def local_tools(body: Object, notes: Notes) -> LocalTools:
     wanted = local_choice(body, notes)
     tools: list[ToolRequested] = []
     custom: set[str] = set()
-    for path, entry in _entries(body, "tools") + _entries(body, "functions"):
+    for path, entry in objects_of(body.get("tools"), "tools") + objects_of(body.get("functions"), "functions"):
         is_custom = _is_custom(entry)
         official = _custom(entry, path) if is_custom else _function(entry, notes)
         if official is None:
@@ -44,27 +41,12 @@ def local_tools(body: Object, notes: Notes) -> LocalTools:
     return LocalTools(tools, wanted.choice, frozenset(custom))
 
 
-def _entries(body: Object, name: str) -> list[tuple[str, Object]]:
-    """The objects of a list, each with its place."""
-    value = body.get(name)
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise MalformedRequest(f"{name}: expected a list of tools, got {shortened(value)}")
-    for index, entry in enumerate(value):
-        if not isinstance(entry, dict):
-            raise MalformedRequest(f"{name}[{index}]: expected an object, got {shortened(entry)}")
-    return [(f"{name}[{index}]", entry) for index, entry in enumerate(value)]
-
-
 def _is_custom(entry: Object) -> bool:
     return entry.get("type") == "custom" and _schema_of(entry) is None
 
 
 def _custom(entry: Object, path: str) -> Object:
-    custom = entry.get("custom", entry)
-    if not isinstance(custom, dict):
-        raise MalformedRequest(f"{path}.custom: expected an object, got {shortened(custom)}")
+    custom = object_of(entry.get("custom", entry), f"{path}.custom")
     description = custom.get("description")
     if isinstance(description, str | None):
         description = custom_description(description, custom.get("format"))

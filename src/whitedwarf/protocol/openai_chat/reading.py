@@ -1,4 +1,4 @@
-"""A Chat request's body, read: what was asked, and what was passed over. local_reading.py reads more."""
+"""A Chat request's body, read: what was asked, and what was passed over. local_request.py reads more."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 from whitedwarf.conversation.json_value import Json
 from whitedwarf.protocol.image_parts import UNSUPPORTED_IMAGE
+from whitedwarf.protocol.local_values import Object, expected, json_text, object_of, text_at
 from whitedwarf.protocol.notes import Notes, shortened
 from whitedwarf.protocol.openai_responses.blocks import Block, Blocks, FileBlock, ImageBlock, TextBlock
-from whitedwarf.protocol.openai_responses.local_values import Object, expected, json_text, object_of, text_at
 
 _IMAGE_KINDS = ("input_image", "image_url", "image", "computer_screenshot")
 _FILE_KINDS = ("input_file", "file")

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from whitedwarf.conversation.json_value import Json
 from whitedwarf.protocol.failures import MalformedRequest
+from whitedwarf.protocol.local_values import Object, needed_text, object_of, objects_of, text_at
 from whitedwarf.protocol.notes import Notes, shortened
-from whitedwarf.protocol.openai_responses.local_values import Object, needed_text, object_of, objects_of, text_at
 from whitedwarf.protocol.openai_responses.request import AllowedTools, Choice, NamedChoice
 
 _WORDS = {"none": "none", "auto": "auto", "required": "required", "any": "required"}

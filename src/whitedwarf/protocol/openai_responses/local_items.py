@@ -10,6 +10,14 @@ from dataclasses import dataclass
 from whitedwarf.conversation.json_value import Json
 from whitedwarf.protocol.custom_tools import custom_arguments
 from whitedwarf.protocol.failures import MalformedRequest, RefusedRequest
+from whitedwarf.protocol.local_values import (
+    Object,
+    expected,
+    json_text,
+    needed_text,
+    object_of,
+    text_at,
+)
 from whitedwarf.protocol.notes import Notes, shortened
 from whitedwarf.protocol.openai_responses.declarations import Tool
 from whitedwarf.protocol.openai_responses.items import (
@@ -24,14 +32,6 @@ from whitedwarf.protocol.openai_responses.items import (
 )
 from whitedwarf.protocol.openai_responses.local_blocks import local_answer, local_content, local_output, texts_within
 from whitedwarf.protocol.openai_responses.local_tools import local_tools
-from whitedwarf.protocol.openai_responses.local_values import (
-    Object,
-    expected,
-    json_text,
-    needed_text,
-    object_of,
-    text_at,
-)
 
 ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 _BUILT_IN_CALLS = {  # the name that the model knows such a tool by, and where the item has the arguments
@@ -75,7 +75,7 @@ def _item(entry: Object, path: str, notes: Notes) -> Item:
     if kind is None:
         kind = "message"
     if not isinstance(kind, str):
-        raise expected(f"{path}.type", "a text", kind)
+        raise expected(f"{path}.type", "a string", kind)
     reader = _READERS.get(kind)
     if reader is not None:
         return reader(entry, path, notes)

@@ -9,12 +9,12 @@ from typing import Any
 from whitedwarf.conversation.json_value import Json
 from whitedwarf.protocol.failures import MalformedRequest, RefusedRequest
 from whitedwarf.protocol.fields import Reader, boolean, list_of, single, string, unsigned, variant
+from whitedwarf.protocol.local_values import Object, expected, located, object_of
 from whitedwarf.protocol.notes import Notes, shortened
 from whitedwarf.protocol.openai_responses.local_blocks import texts_within
 from whitedwarf.protocol.openai_responses.local_choice import local_choice
 from whitedwarf.protocol.openai_responses.local_items import LocalInput, local_input
 from whitedwarf.protocol.openai_responses.local_tools import local_tools, without_repeats
-from whitedwarf.protocol.openai_responses.local_values import Object, expected, located, object_of
 from whitedwarf.protocol.openai_responses.reading import RequestReading
 from whitedwarf.protocol.openai_responses.request import (
     READ_FIELDS,
@@ -98,7 +98,7 @@ def _instructions(body: Object) -> str | None:
     if isinstance(value, str | None):
         return value
     if not isinstance(value, list):
-        raise expected("instructions", "a text", value)
+        raise expected("instructions", "a string", value)
     return texts_within(value)
 
 
@@ -141,7 +141,7 @@ def _top_k(body: Object) -> int | None:
 def _min_p(body: Object) -> float | None:
     min_p: float | None = _read(body, "min_p", single)
     if min_p is not None and not 0 <= min_p <= 1:
-        raise MalformedRequest(f"min_p: expected a number from 0 to 1, got {shortened(min_p)}")
+        raise expected("min_p", "a number from 0 to 1", min_p)
     return min_p
 
 

@@ -7,6 +7,7 @@ are there once. Tools that the server would have to run itself are left out and 
 from collections.abc import Iterable, Iterator
 
 from whitedwarf.conversation.json_value import Json
+from whitedwarf.protocol.local_values import Object, needed_text, object_of, objects_of, text_at
 from whitedwarf.protocol.notes import Notes, shortened
 from whitedwarf.protocol.openai_responses.declarations import (
     CustomTool,
@@ -15,7 +16,6 @@ from whitedwarf.protocol.openai_responses.declarations import (
     SearchTool,
     Tool,
 )
-from whitedwarf.protocol.openai_responses.local_values import Object, needed_text, object_of, objects_of, text_at
 from whitedwarf.protocol.resolution import compact
 
 

@@ -10,16 +10,14 @@ from typing import Any
 from whitedwarf.conversation.json_value import Json
 from whitedwarf.protocol.failures import MalformedRequest
 from whitedwarf.protocol.fields import Reader, single, string, unsigned
+from whitedwarf.protocol.local_values import Object, expected, located
 from whitedwarf.protocol.notes import Notes, shortened
 from whitedwarf.protocol.openai_chat.local_messages import local_messages
 from whitedwarf.protocol.openai_chat.local_tools import local_tools
-from whitedwarf.protocol.openai_chat.located import located
 from whitedwarf.protocol.openai_chat.reading import Reading
 from whitedwarf.protocol.openai_chat.request import FIELDS, ChatRequest
 from whitedwarf.protocol.openai_chat.response_formats import FormatRequest, read_format
 from whitedwarf.protocol.thinking_switch import THINKING_FIELDS, explicit_thinking, requested_effort
-
-Object = dict[str, Any]
 
 DEFAULT_MODEL = "deepseek-v4"
 _OWN_FIELDS = {"max_completion_tokens", "top_k", "min_p", "functions", "function_call"}
@@ -102,7 +100,7 @@ def _top_k(body: Object) -> int | None:
 def _min_p(body: Object) -> float | None:
     min_p: float | None = _read(body, "min_p", single)
     if min_p is not None and not 0 <= min_p <= 1:
-        raise MalformedRequest(f"min_p: expected a number from 0 to 1, got {shortened(min_p)}")
+        raise expected("min_p", "a number from 0 to 1", min_p)
     return min_p
 
 

@@ -9,22 +9,22 @@ from collections.abc import Iterator
 from whitedwarf.conversation.json_value import Json
 from whitedwarf.conversation.response_format import JsonSchema
 from whitedwarf.protocol.anthropic.blocks import TextBlock
-from whitedwarf.protocol.anthropic.lenient_blocks import content_blocks
-from whitedwarf.protocol.anthropic.lenient_tools import declarations, tool_wish
-from whitedwarf.protocol.anthropic.lenient_values import (
+from whitedwarf.protocol.anthropic.local_blocks import content_blocks
+from whitedwarf.protocol.anthropic.local_tools import declarations, tool_wish
+from whitedwarf.protocol.anthropic.request import MessagesRequest, RequestMessage
+from whitedwarf.protocol.billing_header import BILLING_HEADER
+from whitedwarf.protocol.fields import round_to_single
+from whitedwarf.protocol.local_values import (
     Object,
+    expected,
     flag_at,
     integer_at,
     list_at,
-    malformed,
     number_at,
     object_of,
     text_at,
 )
-from whitedwarf.protocol.anthropic.notes import Notes
-from whitedwarf.protocol.anthropic.request import MessagesRequest, RequestMessage
-from whitedwarf.protocol.billing_header import BILLING_HEADER
-from whitedwarf.protocol.fields import round_to_single
+from whitedwarf.protocol.notes import Notes
 from whitedwarf.protocol.thinking_switch import THINKING_FIELDS, explicit_thinking, requested_effort
 
 DEFAULT_MODEL = "deepseek-v4"
@@ -42,19 +42,19 @@ def unread_fields(body: Json) -> tuple[str, ...]:
     return tuple(name for name in body if name not in _READ) if isinstance(body, dict) else ()
 
 
-def lenient_request(body: Json, notes: Notes) -> MessagesRequest:
+def read_local(body: Json, notes: Notes) -> MessagesRequest:
     """The request; MalformedRequest where it is none."""
     members = object_of(body, "body")
-    model = text_at(members, "model", "")
+    model = text_at(members, "model")
     messages = tuple(
-        _message(value, f"messages[{index}]", notes) for index, value in enumerate(list_at(members, "messages", ""))
+        _message(value, f"messages[{index}]", notes) for index, value in enumerate(list_at(members, "messages"))
     )
     return MessagesRequest(
         model=DEFAULT_MODEL if model is None else model,
         messages=messages,
-        max_tokens=integer_at(members, "max_tokens", ""),
+        max_tokens=integer_at(members, "max_tokens"),
         system=_system(members.get("system"), notes),
-        is_streamed=flag_at(members, "stream", ""),
+        is_streamed=flag_at(members, "stream"),
         temperature=_single_at(members, "temperature"),
         top_p=_single_at(members, "top_p"),
         top_k=_top_k(members),
@@ -62,7 +62,7 @@ def lenient_request(body: Json, notes: Notes) -> MessagesRequest:
         stop_sequences=_stop_sequences(members),
         thinking=explicit_thinking(members),
         effort=requested_effort(members),
-        tools=declarations(list_at(members, "tools", ""), notes),
+        tools=declarations(list_at(members, "tools"), notes),
         wish=tool_wish(members.get("tool_choice")),
         response_schema=_response_schema(members),
     )
@@ -72,7 +72,7 @@ def _message(value: Json, path: str, notes: Notes) -> RequestMessage:
     members = object_of(value, path)
     role = members.get("role")
     if not isinstance(role, str) or role not in _ROLES:
-        raise malformed(f"{path}.role", f"one of {', '.join(_ROLES)}", role)
+        raise expected(f"{path}.role", f"one of {', '.join(_ROLES)}", role)
     blocks = content_blocks(members.get("content"), f"{path}.content", notes)
     if _ROLES[role] == "system":
         blocks = tuple(block for block in blocks if not (isinstance(block, TextBlock) and _is_billing(block.text)))
@@ -94,7 +94,7 @@ def _system_texts(value: Json, notes: Notes) -> Iterator[str]:
         if isinstance(block, TextBlock):
             yield block.text
         else:
-            notes.add("Blocks of the system prompt that are no text were left out.")
+            notes.warn("Blocks of the system prompt that are no text were left out.")
 
 
 def _is_billing(text: str) -> bool:
@@ -102,20 +102,20 @@ def _is_billing(text: str) -> bool:
 
 
 def _single_at(members: Object, name: str) -> float | None:
-    number = number_at(members, name, "")
+    number = number_at(members, name)
     return None if number is None else round_to_single(number)
 
 
 def _top_k(members: Object) -> int | None:
     """Zero and less switch it off."""
-    top_k = integer_at(members, "top_k", "")
+    top_k = integer_at(members, "top_k")
     return top_k if top_k is not None and top_k > 0 else None
 
 
 def _min_p(members: Object) -> float | None:
-    min_p = number_at(members, "min_p", "")
+    min_p = number_at(members, "min_p")
     if min_p is not None and not 0 <= min_p <= 1:
-        raise malformed("min_p", "a number from 0 to 1", min_p)
+        raise expected("min_p", "a number from 0 to 1", min_p)
     return min_p or None
 
 
@@ -123,10 +123,10 @@ def _stop_sequences(members: Object) -> tuple[str, ...]:
     value = members.get("stop_sequences")
     if isinstance(value, str):
         return (value,)
-    texts = list_at(members, "stop_sequences", "")
+    texts = list_at(members, "stop_sequences")
     for index, text in enumerate(texts):
         if not isinstance(text, str):
-            raise malformed(f"stop_sequences[{index}]", "a string", text)
+            raise expected(f"stop_sequences[{index}]", "a string", text)
     return tuple(text for text in texts if isinstance(text, str))
 
 
@@ -138,6 +138,6 @@ def _response_schema(members: Object) -> JsonSchema | None:
             continue
         form = object_of(value, "output_config.format")
         if form.get("type") != "json_schema":
-            raise malformed("output_config.format.type", "json_schema", form.get("type"))
+            raise expected("output_config.format.type", "json_schema", form.get("type"))
         return JsonSchema(object_of(form.get("schema"), "output_config.format.schema"))
     return None

@@ -24,9 +24,9 @@ from whitedwarf.protocol.anthropic.blocks import (
     ToolUseBlock,
     WebImage,
 )
-from whitedwarf.protocol.anthropic.lenient_values import Object, malformed, object_of, text_at
-from whitedwarf.protocol.anthropic.notes import Notes, shown
 from whitedwarf.protocol.failures import MalformedRequest
+from whitedwarf.protocol.local_values import Object, expected, object_of, text_at
+from whitedwarf.protocol.notes import Notes, shortened
 
 Read: TypeAlias = Callable[[Object, str, Notes], Block | ToolReference | None]
 
@@ -50,20 +50,20 @@ def _parts(content: Json, path: str, readers: Mapping[str, Read], notes: Notes) 
             if block is not None:
                 yield block
     elif content is not None:
-        raise malformed(path, "a string or an array of blocks", content)
+        raise expected(path, "a text or a list of blocks", content)
 
 
 def _block(item: Json, path: str, readers: Mapping[str, Read], notes: Notes) -> Block | ToolReference | None:
     if isinstance(item, str):
         return TextBlock(item)
     members = object_of(item, path)
-    kind = text_at(members, "type", f"{path}.")
+    kind = text_at(members, "type", path)
     if kind is None and isinstance(members.get("text"), str):
         kind = "text"
     if kind is None:
         raise MalformedRequest(f"{path}.type: expected the block's type, got nothing. Say what kind of block it is.")
     read = readers.get(kind)
-    return _other(members, kind, notes) if read is None else read(members, f"{path}.", notes)
+    return _other(members, kind, notes) if read is None else read(members, path, notes)
 
 
 def _text(members: Object, path: str, notes: Notes) -> TextBlock:
@@ -71,8 +71,8 @@ def _text(members: Object, path: str, notes: Notes) -> TextBlock:
 
 
 def _image(members: Object, path: str, notes: Notes) -> ImageBlock:
-    source = object_of(members.get("source"), f"{path}source")
-    path = f"{path}source."
+    source = object_of(members.get("source"), f"{path}.source")
+    path = f"{path}.source"
     match source.get("type"):
         case "base64":
             return ImageBlock(
@@ -83,13 +83,13 @@ def _image(members: Object, path: str, notes: Notes) -> ImageBlock:
         case "file":
             return ImageBlock(StoredImage(text_at(source, "file_id", path) or ""))
         case kind:
-            raise malformed(f"{path}type", "one of base64, url, file", kind)
+            raise expected(f"{path}.type", "one of base64, url, file", kind)
 
 
 def _document(members: Object, path: str, notes: Notes) -> DocumentBlock:
     """Documents of text are shown; of others only the kind is told."""
-    source = object_of(members.get("source"), f"{path}source")
-    path = f"{path}source."
+    source = object_of(members.get("source"), f"{path}.source")
+    path = f"{path}.source"
     media_type = text_at(source, "media_type", path)
     text: str | None = None
     if source.get("type") == "text":
@@ -97,7 +97,7 @@ def _document(members: Object, path: str, notes: Notes) -> DocumentBlock:
     elif source.get("type") == "content":
         text = _shown_text(source.get("content"))
     if text is None:
-        notes.add("Documents other than plain text were left out.")
+        notes.warn("Documents other than plain text were left out.")
     return DocumentBlock(media_type, text)
 
 
@@ -108,9 +108,9 @@ def _thinking(members: Object, path: str, notes: Notes) -> ThinkingBlock:
 def _tool_use(members: Object, path: str, notes: Notes) -> ToolUseBlock:
     name = text_at(members, "name", path)
     if name is None:
-        raise MalformedRequest(f"{path}name: expected the name of the tool that was called, got nothing")
+        raise MalformedRequest(f"{path}.name: expected the name of the tool that was called, got nothing")
     call_id = text_at(members, "id", path)
-    return ToolUseBlock(path.rstrip(".") if call_id is None else call_id, name, _input(members.get("input")))
+    return ToolUseBlock(path if call_id is None else call_id, name, _input(members.get("input")))
 
 
 def _input(value: Json) -> Json:
@@ -122,7 +122,7 @@ def _input(value: Json) -> Json:
 
 
 def _tool_result(members: Object, path: str, notes: Notes) -> ToolResultBlock:
-    parts = _parts(members.get("content"), f"{path}content", _RESULT_PARTS, notes)
+    parts = _parts(members.get("content"), f"{path}.content", _RESULT_PARTS, notes)
     return ToolResultBlock(text_at(members, "tool_use_id", path), tuple(filter(_is_result_part, parts)))  # type: ignore[arg-type]
 
 
@@ -136,7 +136,7 @@ def _reference(members: Object, path: str, notes: Notes) -> ToolReference | None
 
 
 def _addition(members: Object, path: str, notes: Notes) -> ToolAddition | None:
-    reference = _reference(object_of(members.get("tool"), f"{path}tool"), f"{path}tool.", notes)
+    reference = _reference(object_of(members.get("tool"), f"{path}.tool"), f"{path}.tool", notes)
     return None if reference is None else ToolAddition(reference)
 
 
@@ -145,7 +145,7 @@ def _other(members: Object, kind: str, notes: Notes) -> TextBlock | None:
     text = "\n".join(filter(None, (_shown_text(members.get(name)) for name in _TEXT_MEMBERS)))
     if text:
         return TextBlock(text)
-    notes.add(f"Blocks of type {shown(kind)} were left out.")
+    notes.warn(f"Blocks of type {shortened(kind)} were left out.")
     return None
 
 

@@ -9,10 +9,10 @@ from dataclasses import replace
 
 from whitedwarf.conversation.json_value import Json
 from whitedwarf.conversation.tools import ToolChoice
-from whitedwarf.protocol.anthropic.lenient_values import Object, flag_at, malformed, object_of, text_at
-from whitedwarf.protocol.anthropic.notes import Notes, shown
 from whitedwarf.protocol.anthropic.tools import Declaration, ServerTool, ToolWish
 from whitedwarf.protocol.failures import MalformedRequest
+from whitedwarf.protocol.local_values import Object, expected, flag_at, object_of, text_at
+from whitedwarf.protocol.notes import Notes, shortened
 from whitedwarf.protocol.tool_definitions import DeclaredTool
 
 _FUNCTIONS = (None, "custom", "function")
@@ -35,14 +35,13 @@ def declarations(values: Iterable[Json], notes: Notes) -> tuple[Declaration, ...
 
 def _declaration(value: Json, path: str, notes: Notes) -> Declaration:
     members = object_of(value, path)
-    path += "."
     kind = text_at(members, "type", path)
     name = text_at(members, "name", path)
     if kind not in _FUNCTIONS:
-        notes.add(f"Tools of type {shown(kind)} were left out: they are run by servers that this is none of.")
+        notes.warn(f"Tools of type {shortened(kind)} were left out: they are run by servers that this is none of.")
         return ServerTool(kind or "", name or kind or "")
     if name is None:
-        raise MalformedRequest(f"{path}name: expected the tool's name, got nothing")
+        raise MalformedRequest(f"{path}.name: expected the tool's name, got nothing")
     return DeclaredTool(
         name,
         text_at(members, "description", path),
@@ -58,10 +57,10 @@ def tool_wish(value: Json) -> ToolWish:
     members: Object = {"type": value} if isinstance(value, str) else object_of(value, "tool_choice")
     kind = members.get("type")
     if kind == "tool":
-        name = text_at(members, "name", "tool_choice.")
+        name = text_at(members, "name", "tool_choice")
         if name is None:
             raise MalformedRequest("tool_choice.name: expected the name of a tool, got nothing")
         return ToolWish(ToolChoice.REQUIRED, name)
     if not isinstance(kind, str) or kind not in _CHOICES:
-        raise malformed("tool_choice.type", "one of auto, any, tool, none", kind)
+        raise expected("tool_choice.type", "one of auto, any, tool, none", kind)
     return ToolWish(_CHOICES[kind])
