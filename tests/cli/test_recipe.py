@@ -156,6 +156,26 @@ def test_what_is_known_of_the_prompt_too_late_is_not_told(first: Any, recipe: Re
     assert result["expect"]["final"]["system_fingerprint"] is None
 
 
+def test_an_answer_begins_with_its_first_text(recipe: Recipe) -> None:
+    request = {"model": "DeepSeek-V4-Pro", "messages": [{"role": "user", "content": "a"}]}
+    starts = {"nothing": ["tokens", []], "part of a character": ["tokens", [25283]], "text": ["text", "", 0]}
+    lines = [
+        {"id": name, "protocol": "chat", "request": request, "chunks": [start, ["finish", "stop"]]}
+        for name, start in starts.items()
+    ]
+    results = recipe("parse", [json.dumps(line).encode() for line in lines])
+    assert [result["expect"]["per_push"] for result in results] == [[0, 2, 0], [0, 2, 0], [1, 1, 0]]
+
+
+def test_more_cached_than_there_is_leaves_nothing_to_read(recipe: Recipe) -> None:
+    base = {"model": "DeepSeek-V4-Pro", "messages": [{"role": "user", "content": "a"}], "max_tokens": 5}
+    chunks = [["ready", {"prompt_tokens": 2, "cache": 5}], ["finish", "stop"]]
+    for protocol, name in (("chat", "prompt_cache_miss_tokens"), ("messages", "input_tokens")):
+        line = {"id": "a", "protocol": protocol, "request": base, "chunks": chunks}
+        (result,) = recipe("parse", [json.dumps(line).encode()])
+        assert result["expect"]["final"]["usage"][name] == 0
+
+
 def test_an_answer_to_a_refused_request_is_the_refusal(recipe: Recipe) -> None:
     line = {"id": "a", "protocol": "chat", "request": {"model": "x", "messages": []}, "chunks": []}
     (result,) = recipe("parse", [json.dumps(line).encode()])

@@ -5,6 +5,7 @@ import pytest
 from whitedwarf.conversation.content import IllustratedText, UrlImage
 from whitedwarf.conversation.message import SystemMessage
 from whitedwarf.prompt.encode import ModelVersion
+from whitedwarf.protocol.anthropic.convert import convert as convert_messages
 from whitedwarf.protocol.billing_header import BILLING_HEADER, without_billing_line
 from whitedwarf.protocol.openai_chat.convert import convert
 from whitedwarf.protocol.policy import OFFICIAL, Policy, local
@@ -38,3 +39,11 @@ def test_chat_system_messages_have_no_such_line(policy: Policy) -> None:
     messages = [{"role": "system", "content": [{"type": "text", "text": text}]} for text in texts]
     converted = convert({"model": "DeepSeek-V4.1-Flash", "messages": messages}, policy)
     assert converted.conversation.messages == (SystemMessage("Be brief."),)
+
+
+@pytest.mark.parametrize("text", [BILLING_HEADER, BILLING_HEADER.upper(), f"X-{BILLING_HEADER[2:]}: v=1\n\nAll of it."])
+@pytest.mark.parametrize("policy", [OFFICIAL, local(ModelVersion.V41)])
+def test_the_first_block_of_a_messages_prompt_goes_as_a_whole(policy: Policy, text: str) -> None:
+    blocks = [{"type": "text", "text": words} for words in (text, "Be brief.")]
+    body = {"model": "DeepSeek-V4.1-Flash", "system": blocks, "messages": [{"role": "user", "content": "Hi"}]}
+    assert convert_messages(body, policy).conversation.messages[0] == SystemMessage("Be brief.")

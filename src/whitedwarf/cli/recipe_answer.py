@@ -56,6 +56,7 @@ class _Run:
     tokens: TokenLog
     pushes: list[list[Told]] = field(default_factory=list)
     stopped_early: bool = False
+    is_begun: bool = False
 
     def push_all(self, chunks: Sequence[Any]) -> None:
         """Everything, until the answer has ended."""
@@ -64,8 +65,14 @@ class _Run:
                 self.stopped_early = True
                 break
             self.pushes.append(self._push(chunk))
-        begun = [] if self.pushes else self.stream.begin()
-        self.pushes.append(begun + self.stream.take(self.parser.finish()))
+        self.pushes.append(self._begin() + self.stream.take(self.parser.finish()))
+
+    def _begin(self, usage: PromptUsage = NOT_MEASURED, fingerprint: str | None = None) -> list[Told]:
+        """The first events, once: what is known of the prompt only later is not told."""
+        if self.is_begun:
+            return []
+        self.is_begun = True
+        return self.stream.begin(usage, fingerprint)
 
     def _push(self, chunk: Any) -> list[Told]:
         try:
@@ -73,16 +80,15 @@ class _Run:
                 case ["ready", dict(facts)]:
                     return self._ready(facts)
                 case _:
-                    begun = [] if self.pushes else self.stream.begin()
-                    return begun + self.stream.take(self._events(chunk))
+                    events = self._events(chunk)
+                    is_heard = self.parser.has_text or self.parser.is_finished
+                    return (self._begin() if is_heard else []) + self.stream.take(events)
         except (ValueError, TypeError, AttributeError) as error:
             raise LineError(f"the chunk {chunk!r:.80} cannot be used: {error}") from error
 
     def _ready(self, facts: dict[str, Any]) -> list[Told]:
-        if self.pushes:  # too late: it has begun without
-            return []
         usage = PromptUsage(facts.get("prompt_tokens", 0), facts.get("cache", 0)) if facts else NOT_MEASURED
-        return self.stream.begin(usage, facts.get("fp"))
+        return self._begin(usage, facts.get("fp"))
 
     def _events(self, chunk: Any) -> list[Event]:
         match chunk:

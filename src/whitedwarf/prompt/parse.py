@@ -31,6 +31,8 @@ class OutputParser:
         self._decoder: SegmentDecoder | None = None
         self._calls: DsmlReader | SalvageReader | None = None
         self.is_finished = False
+        self.has_text = False
+        """Whether any piece was text; ids of an unfinished character, or of no text, are none."""
 
     @property
     def repairs(self) -> dict[RepairKind, int]:
@@ -40,6 +42,7 @@ class OutputParser:
     def feed_text(self, text: str, token_count: int = 1) -> list[Event]:
         """Events that this piece of text completes."""
         self._begin(takes_ids=False)
+        self.has_text = True
         self._log.completion_tokens += token_count
         self._scanner.feed(Segment(text))
         return self._taken()
@@ -114,6 +117,7 @@ class OutputParser:
         for segment in segments:
             if self.is_finished:
                 return
+            self.has_text = True
             self._log.completion_tokens = segment.token_span[1]
             self._scanner.feed(segment)
 

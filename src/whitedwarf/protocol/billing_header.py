@@ -1,6 +1,7 @@
 """The line that Claude Code puts before its system prompt, different each time (spec/clients.md 3).
 
-Left in, it would make every prompt a new one. What counts as the line differs by dialect; this is the Chat dialect's.
+Left in, it would make every prompt a new one. Chat leaves out the first line of every system message that begins so,
+Messages the first block of the system prompt.
 """
 
 from whitedwarf.conversation.content import Content, IllustratedText
@@ -10,6 +11,11 @@ BILLING_HEADER = "x-anthropic-billing-header"
 
 _WHITE_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 """Unicode's, which is not quite Python's."""
+
+
+def is_billing_block(text: str) -> bool:
+    """Whether a block of a Messages system prompt is that line; there it may be in capitals."""
+    return text[: len(BILLING_HEADER)].lower() == BILLING_HEADER
 
 
 def without_billing_line(content: Content) -> Content:

@@ -16,5 +16,5 @@ def openai_usage(prompt: PromptUsage, finished: Finished, *, is_thinking: bool) 
     if is_thinking:
         usage["completion_tokens_details"] = {"reasoning_tokens": finished.reasoning_tokens}
     usage["prompt_cache_hit_tokens"] = prompt.cached_tokens
-    usage["prompt_cache_miss_tokens"] = prompt.prompt_tokens - prompt.cached_tokens
+    usage["prompt_cache_miss_tokens"] = max(0, prompt.prompt_tokens - prompt.cached_tokens)
     return usage

@@ -173,7 +173,7 @@ class MessagesStream:
 
     def _usage_now(self, output_tokens: int) -> dict[str, Json]:
         return {
-            "input_tokens": self._usage.prompt_tokens - self._usage.cached_tokens,
+            "input_tokens": max(0, self._usage.prompt_tokens - self._usage.cached_tokens),
             "cache_creation_input_tokens": 0,
             "cache_read_input_tokens": self._usage.cached_tokens,
             "output_tokens": output_tokens,

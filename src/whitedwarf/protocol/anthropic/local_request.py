@@ -12,7 +12,7 @@ from whitedwarf.protocol.anthropic.blocks import TextBlock
 from whitedwarf.protocol.anthropic.local_blocks import content_blocks
 from whitedwarf.protocol.anthropic.local_tools import declarations, tool_wish
 from whitedwarf.protocol.anthropic.request import MessagesRequest, RequestMessage
-from whitedwarf.protocol.billing_header import BILLING_HEADER
+from whitedwarf.protocol.billing_header import is_billing_block
 from whitedwarf.protocol.fields import round_to_single
 from whitedwarf.protocol.local_values import (
     Object,
@@ -75,7 +75,7 @@ def _message(value: Json, path: str, notes: Notes) -> RequestMessage:
         raise expected(f"{path}.role", f"one of {', '.join(_ROLES)}", role)
     blocks = content_blocks(members.get("content"), f"{path}.content", notes)
     if _ROLES[role] == "system":
-        blocks = tuple(block for block in blocks if not (isinstance(block, TextBlock) and _is_billing(block.text)))
+        blocks = tuple(block for block in blocks if not (isinstance(block, TextBlock) and is_billing_block(block.text)))
     return RequestMessage(_ROLES[role], blocks)
 
 
@@ -83,9 +83,9 @@ def _system(value: Json, notes: Notes) -> tuple[str, ...] | None:
     """The system prompt's texts without what changes from request to request; None where nothing is left."""
     if isinstance(value, str):
         first, _, rest = value.partition("\n")
-        value = rest if _is_billing(first) else value
+        value = rest if is_billing_block(first) else value
         return (value,) if value else None
-    texts = tuple(text for text in _system_texts(value, notes) if not _is_billing(text))
+    texts = tuple(text for text in _system_texts(value, notes) if not is_billing_block(text))
     return texts or None
 
 
@@ -95,10 +95,6 @@ def _system_texts(value: Json, notes: Notes) -> Iterator[str]:
             yield block.text
         else:
             notes.warn("Blocks of the system prompt that are no text were left out.")
-
-
-def _is_billing(text: str) -> bool:
-    return text.startswith(BILLING_HEADER)
 
 
 def _single_at(members: Object, name: str) -> float | None:
