@@ -106,10 +106,10 @@ def test_the_first_spellings_become_places_and_later_ones_stay_text() -> None:
 
 def test_contents_are_joined_with_their_images() -> None:
     picture = IllustratedText(("", ""), (UrlImage("a"),))
-    both = joined(picture, "text", "\n\n")
+    both = joined([picture, "text"], "\n\n")
     assert text_parts(both) == ("", "\n\ntext")
     assert image_sources(both) == picture.sources
-    assert joined("a", "b", "-") == "a-b"
+    assert joined(["a", "b"], "-") == "a-b"
     assert (is_empty(""), is_empty(picture), is_empty(IllustratedText(("",), picture.sources))) == (True, False, True)
 
 

@@ -5,6 +5,7 @@ Does not read, fetch or resize images.
 """
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
@@ -100,10 +101,18 @@ def is_empty(content: Content) -> bool:
     return text_parts(content) == ("",)
 
 
-def joined(first: Content, second: Content, separator: str) -> Content:
-    """One after the other, the separator between them."""
-    if isinstance(first, str) and isinstance(second, str):
-        return first + separator + second
-    before, after = text_parts(first), text_parts(second)
-    parts = (*before[:-1], before[-1] + separator + after[0], *after[1:])
-    return IllustratedText(parts, image_sources(first) + image_sources(second))
+def joined(contents: Iterable[Content], separator: str) -> Content:
+    """One after the other, the separator between those that are not empty; in time that grows with them all."""
+    parts: list[list[str]] = [[]]
+    sources: list[ImageSource] = []
+    has_said = False
+    for content in contents:
+        first, *others = text_parts(content)
+        if has_said and not is_empty(content):
+            parts[-1].append(separator)
+        parts[-1].append(first)
+        parts += [[text] for text in others]
+        sources += image_sources(content)
+        has_said = has_said or not is_empty(content)
+    texts = tuple(["".join(pieces) for pieces in parts])
+    return IllustratedText(texts, tuple(sources)) if sources else texts[0]

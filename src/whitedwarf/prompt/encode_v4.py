@@ -5,6 +5,7 @@ Promises the exact text, control tokens and images of DeepSeek's own encoder (sp
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 
 from whitedwarf.conversation.content import Content, is_empty, joined
 from whitedwarf.conversation.conversation import Conversation
@@ -75,26 +76,19 @@ def _effort_text(effort: ReasoningEffort | None) -> str:
 
 
 def _write_system(builder: PromptBuilder, contents: Iterable[Content]) -> None:
-    whole: Content = ""
-    for content in contents:
-        if not is_empty(content):  # its images, which have no place, go with it
-            whole = _appended(whole, content)
-    builder.content(whole)
-
-
-def _appended(first: Content, second: Content) -> Content:
-    """An empty line goes between where both say something."""
-    return joined(first, second, "" if is_empty(first) or is_empty(second) else literals.SEPARATOR)
+    # The images of an empty one, which have no place, go with it.
+    builder.content(joined((content for content in contents if not is_empty(content)), literals.SEPARATOR))
 
 
 def _merged(messages: Iterable[Message]) -> list[Message]:
     """Neighbouring user messages become one."""
     merged: list[Message] = []
-    for message in messages:
-        if merged and isinstance(message, UserMessage) and isinstance(earlier := merged[-1], UserMessage):
-            merged[-1] = UserMessage(_appended(earlier.content, message.content))
-        else:
-            merged.append(message)
+    for is_user, group in groupby(messages, lambda message: isinstance(message, UserMessage)):
+        alike = list(group)
+        if is_user and len(alike) > 1:
+            contents = [message.content for message in alike if isinstance(message, UserMessage)]
+            alike = [UserMessage(joined(contents, literals.SEPARATOR))]
+        merged += alike
     return merged
 
 

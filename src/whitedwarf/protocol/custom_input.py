@@ -46,7 +46,7 @@ class CustomInput:
         self._only_leading = only_leading
         self._place = _Place.HEAD
         self._matched = 0  # of the head
-        self._held = ""
+        self._held: list[str] = []
 
     def feed(self, fragment: str) -> str:
         """The input that this fragment tells; empty where it tells none yet."""
@@ -58,23 +58,28 @@ class CustomInput:
             case _Place.RAW:
                 return fragment
             case _Place.UNDECIDED:
-                self._held += fragment
+                self._held.append(fragment)
         return ""
 
     def finish(self, *, is_complete: bool) -> str:
         """The rest of the input; arguments that were cut off are no object to look for an input in."""
-        held, self._held = self._held, ""
+        held = self._taken()
         if self._place is _Place.UNDECIDED and is_complete:
             return _input_in(held)
         return "" if self._place is _Place.AFTER_INPUT else held
 
+    def _taken(self) -> str:
+        held = "".join(self._held)
+        self._held.clear()
+        return held
+
     def _read_head(self, fragment: str) -> str:
-        self._held += fragment
+        self._held.append(fragment)
         for index, character in enumerate(fragment):
             if character == _HEAD[self._matched]:
                 self._matched += 1
                 if self._matched == len(_HEAD):
-                    self._held = ""
+                    self._held.clear()
                     self._place = _Place.INPUT
                     return self._read_input(fragment[index + 1 :])
             elif character not in _BLANKS or self._matched not in _BLANKS_MAY_PRECEDE:
@@ -86,11 +91,10 @@ class CustomInput:
             self._place = _Place.UNDECIDED
             return ""
         self._place = _Place.RAW
-        told, self._held = self._held, ""
-        return told
+        return self._taken()
 
     def _read_input(self, fragment: str) -> str:
-        text, self._held = self._held + fragment, ""
+        text = self._taken() + fragment
         told = []
         for piece in _PIECE.finditer(text):
             match piece.lastgroup:
@@ -98,7 +102,7 @@ class CustomInput:
                     self._place = _Place.AFTER_INPUT
                     break
                 case "unfinished":
-                    self._held = piece[0]
+                    self._held.append(piece[0])
                 case "escape":
                     told.append(json.loads(f'"{piece[0]}"'))
                 case _:
