@@ -14,6 +14,7 @@ from whitedwarf.protocol.anthropic.local_tools import declarations, tool_wish
 from whitedwarf.protocol.anthropic.request import MessagesRequest, RequestMessage
 from whitedwarf.protocol.billing_header import is_billing_block
 from whitedwarf.protocol.fields import round_to_single
+from whitedwarf.protocol.local_sampling import min_p_of, top_k_of
 from whitedwarf.protocol.local_values import (
     Object,
     expected,
@@ -57,8 +58,8 @@ def read_local(body: Json, notes: Notes) -> MessagesRequest:
         is_streamed=flag_at(members, "stream"),
         temperature=_single_at(members, "temperature"),
         top_p=_single_at(members, "top_p"),
-        top_k=_top_k(members),
-        min_p=_min_p(members),
+        top_k=top_k_of(members),
+        min_p=min_p_of(members),
         stop_sequences=_stop_sequences(members),
         thinking=explicit_thinking(members),
         effort=requested_effort(members),
@@ -100,19 +101,6 @@ def _system_texts(value: Json, notes: Notes) -> Iterator[str]:
 def _single_at(members: Object, name: str) -> float | None:
     number = number_at(members, name)
     return None if number is None else round_to_single(number)
-
-
-def _top_k(members: Object) -> int | None:
-    """Zero and less switch it off."""
-    top_k = integer_at(members, "top_k")
-    return top_k if top_k is not None and top_k > 0 else None
-
-
-def _min_p(members: Object) -> float | None:
-    min_p = number_at(members, "min_p")
-    if min_p is not None and not 0 <= min_p <= 1:
-        raise expected("min_p", "a number from 0 to 1", min_p)
-    return min_p or None
 
 
 def _stop_sequences(members: Object) -> tuple[str, ...]:

@@ -9,7 +9,8 @@ from typing import Any
 from whitedwarf.conversation.json_value import Json
 from whitedwarf.protocol.failures import MalformedRequest, RefusedRequest
 from whitedwarf.protocol.fields import Reader, boolean, list_of, single, string, unsigned, variant
-from whitedwarf.protocol.local_values import Object, expected, located, object_of
+from whitedwarf.protocol.local_sampling import min_p_of, seed_of, token_limit, top_k_of
+from whitedwarf.protocol.local_values import Object, expected, integer_at, located, object_of
 from whitedwarf.protocol.notes import Notes, shortened
 from whitedwarf.protocol.openai_responses.local_blocks import texts_within
 from whitedwarf.protocol.openai_responses.local_choice import local_choice
@@ -47,7 +48,7 @@ def read_local(body: Json) -> RequestReading:
         model=_read(body, "model", string) or DEFAULT_MODEL,
         input=given if isinstance(given, str | None) else given.items,
         instructions=_instructions(body),
-        max_output_tokens=_max_tokens(body),
+        max_output_tokens=token_limit(body, "max_output_tokens", "max_tokens", "max_completion_tokens"),
         stream=_read(body, "stream", boolean) or False,
         temperature=_read(body, "temperature", single),
         top_p=_read(body, "top_p", single),
@@ -63,9 +64,9 @@ def read_local(body: Json) -> RequestReading:
         thinking=thinking,
         effort=effort,
         stop=_read(body, "stop", _stop),
-        top_k=_top_k(body),
-        min_p=_min_p(body),
-        seed=_seed(body),
+        top_k=top_k_of(body),
+        min_p=min_p_of(body),
+        seed=seed_of(body),
         warnings=notes.sentences,
         unknown_fields=tuple(name for name in body if name not in _KNOWN_FIELDS),
     )
@@ -103,46 +104,8 @@ def _instructions(body: Object) -> str | None:
 
 
 def _number(body: Object, name: str, bits: int) -> int | None:
-    number: int | None = _read(body, name, lambda value: unsigned(bits)(_whole(value)))
-    return number
-
-
-def _whole(value: Any) -> Any:
-    """Some clients have only one kind of number: 100.0 is 100."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def _max_tokens(body: Object) -> int | None:
-    """The smallest of all limits, where a client sends several names."""
-    names = ("max_output_tokens", "max_tokens", "max_completion_tokens")
-    limits = [_number(body, name, 64) for name in names]
-    return min((limit for limit in limits if limit is not None), default=None)
-
-
-def _integer(value: Json) -> int:
-    number = _whole(value)
-    if isinstance(number, bool) or not isinstance(number, int):
-        raise MalformedRequest(f"expected a whole number, got {shortened(value)}")
-    return number
-
-
-def _seed(body: Object) -> int | None:
-    """A negative seed asks for any."""
-    seed: int | None = _read(body, "seed", _integer)
-    return None if seed is None or seed < 0 else seed
-
-
-def _top_k(body: Object) -> int | None:
-    """0 and less: all tokens."""
-    top_k: int | None = _read(body, "top_k", _integer)
-    return None if top_k is None or top_k <= 0 else top_k
-
-
-def _min_p(body: Object) -> float | None:
-    min_p: float | None = _read(body, "min_p", single)
-    if min_p is not None and not 0 <= min_p <= 1:
-        raise expected("min_p", "a number from 0 to 1", min_p)
-    return min_p
+    number = integer_at(body, name)
+    return None if number is None else located(name, unsigned(bits), number)
 
 
 def _stop(value: Json) -> list[str]:
