@@ -3,6 +3,7 @@
 Protocol: each repetition has a conversation nobody has seen (a new seed). First it is encoded cold, with nothing
 remembered but words; then the same conversation with one step more, as the agent's next turn; the official library does
 both in the same repetition, by turns before us and after us. Making conversations and comparing ids is not timed.
+Each gives the ids as its engine wants them: ours an array of 32-bit integers, the official library a list.
 """
 
 import json
@@ -21,11 +22,11 @@ from whitedwarf.conversation.json_value import Json
 from whitedwarf.conversation.message import AssistantMessage, UserMessage
 from whitedwarf.conversation.tools import ToolCall, ToolDefinition
 from whitedwarf.errors import WhitedwarfError
-from whitedwarf.prompt.call_memory import CallMemory
 from whitedwarf.prompt.encode import ModelVersion, encode
 from whitedwarf.prompt.parse import OutputParser
 from whitedwarf.prompt.parse_options import ParseMode, ParseOptions, ParseStart
-from whitedwarf.prompt.tokenizer import Tokenizer
+from whitedwarf.prompt.recipe_memory import RecipeMemory
+from whitedwarf.prompt.tokenizer import Ids, Tokenizer
 from whitedwarf.protocol.anthropic import convert as messages
 from whitedwarf.protocol.converted import Converted
 from whitedwarf.protocol.json_body import read_json
@@ -33,12 +34,12 @@ from whitedwarf.protocol.openai_chat import convert as chat
 from whitedwarf.protocol.openai_responses import convert as responses
 from whitedwarf.protocol.policy import OFFICIAL, Policy
 
-CONVERTERS: dict[str, Callable[[Json, Policy], Converted[Any]]] = {
+CONVERTERS: dict[str, Callable[[Json, Policy, RecipeMemory], Converted[Any]]] = {
     "chat": chat.convert,
     "responses": responses.convert,
     "messages": messages.convert,
 }
-Encode = Callable[[bytes], list[int]]
+Encode = Callable[[bytes], list[int] | Ids]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,16 +91,16 @@ class Road:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
-        self._memory = CallMemory()
+        self._memory = RecipeMemory()
 
-    def encoder(self, dialect: str) -> Encode:
+    def encoder(self, dialect: str) -> Callable[[bytes], Ids]:
         """Request bytes to ids, in that dialect."""
         convert = CONVERTERS[dialect]
 
-        def run(body: bytes) -> list[int]:
-            request = convert(read_json(body), OFFICIAL)
+        def run(body: bytes) -> Ids:
+            request = convert(read_json(body), OFFICIAL, self._memory)
             prompt = encode(request.conversation, request.version, memory=self._memory)
-            return self.tokenizer.encode_segments(prompt.segments)
+            return self.tokenizer.encode_prompt(prompt)
 
         return run
 
@@ -109,8 +110,8 @@ class Road:
 
     def forget(self) -> None:
         """As after a start."""
-        self.tokenizer.cache.clear()
-        self._memory.cache.clear()
+        self.tokenizer.forget()
+        self._memory.clear()
 
 
 def measure_requests(road: Road, wheel: Wheel | None, tokens: int, repeats: int) -> Iterator[RequestSample]:
@@ -179,7 +180,8 @@ def _timed(run: Encode, pair: tuple[bytes, bytes]) -> _Run:
         ids.append(run(body))
         times.append(perf_counter())
         cpu_times.append(process_time())
-    return _Run(_steps(times), _steps(cpu_times), (ids[0], ids[1]))
+    first, second = (list(map(int, some)) for some in ids)
+    return _Run(_steps(times), _steps(cpu_times), (first, second))
 
 
 def _steps(clock: Sequence[float]) -> tuple[float, float]:

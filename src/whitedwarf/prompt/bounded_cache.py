@@ -1,13 +1,14 @@
 """What was worked out before, by what it was worked out from, in bounded memory.
 
-Promises: never more than `capacity_bytes` as the caller counts them, the longest unused going first; may be shared
-between threads, and nothing is worked out under its lock. Values are shared: whoever gets one must not change it.
+Promises: never more than `capacity_bytes` as the caller counts them; what was not asked for since it came goes first.
+May be shared between threads, and nothing is worked out under its lock. Values are shared: whoever gets one must not
+change it.
 """
 
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
@@ -16,9 +17,15 @@ LARGEST_PART = 8  # what would take more than this part of the capacity is not k
 ENTRY_BYTES = 300  # of an entry's own objects and its place in the dictionary
 
 
-class _Entry(NamedTuple, Generic[Value]):
-    value: Value
-    size_bytes: int  # as it was counted: that of a text can change when somebody asks for its UTF-8
+class _Entry(Generic[Value]):
+    """`is_used` since it came or was last passed over: that costs less to note than a new place among all entries."""
+
+    __slots__ = ("is_used", "size_bytes", "value")
+
+    def __init__(self, value: Value, size_bytes: int) -> None:
+        self.value = value
+        self.size_bytes = size_bytes  # as it was counted: that of a text can change when somebody asks for its UTF-8
+        self.is_used = False
 
 
 class BoundedCache(Generic[Key, Value]):
@@ -29,7 +36,7 @@ class BoundedCache(Generic[Key, Value]):
         self.size_bytes = 0
         self._size_of = size_of
         self._lock = threading.Lock()
-        self._entries: OrderedDict[Key, _Entry[Value]] = OrderedDict()  # the longest unused first
+        self._entries: OrderedDict[Key, _Entry[Value]] = OrderedDict()  # the next to be passed over or to go first
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -43,6 +50,17 @@ class BoundedCache(Generic[Key, Value]):
             found.update(zip(unknown, made, strict=True))
         return found
 
+    def recall(self, key: Key, make: Callable[[], Value]) -> Value:
+        """The value of one key, or what `make` gives."""
+        with self._lock:
+            entry = self._entries.get(key)
+        if entry is not None:
+            entry.is_used = True
+            return entry.value
+        made = make()
+        self._keep([key], [made])
+        return made
+
     def clear(self) -> None:
         """Forget everything."""
         with self._lock:
@@ -51,11 +69,11 @@ class BoundedCache(Generic[Key, Value]):
 
     def _find(self, keys: Sequence[Key]) -> dict[Key, Value]:
         found: dict[Key, Value] = {}
-        get, move_to_end = self._entries.get, self._entries.move_to_end
+        get = self._entries.get
         with self._lock:
             for key in keys:
                 if (entry := get(key)) is not None:
-                    move_to_end(key)
+                    entry.is_used = True
                     found[key] = entry.value
         return found
 
@@ -67,5 +85,14 @@ class BoundedCache(Generic[Key, Value]):
                     self._entries[key] = entry
                     self.size_bytes += entry.size_bytes
             while self.size_bytes > self.capacity_bytes:
-                _, oldest = self._entries.popitem(last=False)
-                self.size_bytes -= oldest.size_bytes
+                self._drop_one()
+
+    def _drop_one(self) -> None:
+        """Ends: each entry is passed over once at most."""
+        while True:
+            key, entry = self._entries.popitem(last=False)
+            if not entry.is_used:
+                self.size_bytes -= entry.size_bytes
+                return
+            entry.is_used = False
+            self._entries[key] = entry

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from whitedwarf.conversation.conversation import Conversation
 from whitedwarf.prompt import encode_v4, encode_v41
-from whitedwarf.prompt.call_memory import CallMemory
+from whitedwarf.prompt.recipe_memory import RecipeMemory
 from whitedwarf.prompt.rendered import Prompt
 from whitedwarf.prompt.special import PUBLISHED, Spellings
 
@@ -20,7 +20,7 @@ def encode(
     conversation: Conversation,
     version: ModelVersion,
     spellings: Spellings = PUBLISHED,
-    memory: CallMemory | None = None,
+    memory: RecipeMemory | None = None,
 ) -> Prompt:
     """The prompt of a conversation in that version's encoding; a memory makes the next turn's prompt cheaper."""
     encoder = encode_v4.encode if version is ModelVersion.V4 else encode_v41.encode

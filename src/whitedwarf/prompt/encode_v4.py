@@ -4,7 +4,8 @@ Promises the exact text, control tokens and images of DeepSeek's own encoder (sp
 `user_turn`, `answer_start`) may be tokenised one by one, for each begins and ends at a control token.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable
+from functools import partial
 from itertools import groupby
 
 from whitedwarf.conversation.content import Content, is_empty, joined
@@ -17,11 +18,13 @@ from whitedwarf.conversation.message import (
     ToolMessage,
     UserMessage,
 )
+from whitedwarf.conversation.response_format import JsonSchema
 from whitedwarf.conversation.thinking import ReasoningEffort
 from whitedwarf.conversation.tools import ToolCall, ToolChoice
 from whitedwarf.prompt import dsml, literals
-from whitedwarf.prompt.call_memory import CallMemory
+from whitedwarf.prompt.recipe_memory import RecipeMemory, Same
 from whitedwarf.prompt.rendered import Prompt, PromptBuilder
+from whitedwarf.prompt.runs import Run, runs
 from whitedwarf.prompt.segments import Control, Segment, Text
 from whitedwarf.prompt.special import PUBLISHED, SpecialToken, Spellings
 from whitedwarf.prompt.toolspec import format_text, tool_prompt
@@ -29,14 +32,18 @@ from whitedwarf.prompt.toolspec import format_text, tool_prompt
 _EFFORT = {ReasoningEffort.LOW: "", ReasoningEffort.MAX: literals.V4_EFFORT_MAX}
 
 
-def encode(conversation: Conversation, spellings: Spellings = PUBLISHED, memory: CallMemory | None = None) -> Prompt:
+def encode(conversation: Conversation, spellings: Spellings = PUBLISHED, memory: RecipeMemory | None = None) -> Prompt:
     """The whole prompt, up to where the model's answer begins or goes on."""
     builder = PromptBuilder(spellings, memory)
-    _write_opening(builder, conversation)
+    builder.passage(_opening_key(conversation), lambda: _write_opening(builder, conversation))
     turns = _ordered(_merged(m for m in conversation.messages if not isinstance(m, SystemMessage)))
-    for index, turn in enumerate(turns):
-        _write_turn(builder, conversation, turns, index, turn)
-    if not (turns and _is_prefix(turns[-1])):
+    ends_open = bool(turns) and _is_prefix(turns[-1])
+    all_runs = runs(turns)
+    for number, run in enumerate(all_runs, 1):
+        stays_open = ends_open and number == len(all_runs)
+        key = None if stays_open else ("V4", conversation.is_thinking, conversation.offers_tools, run)
+        builder.passage(key, partial(_write_run, builder, conversation, run, stays_open=stays_open))
+    if not ends_open:
         builder.extend(answer_start(is_thinking=conversation.is_thinking))
     if conversation.offers_tools and conversation.tool_choice is ToolChoice.REQUIRED:
         builder.extend(dsml.calls_opening(dsml.V4))
@@ -59,6 +66,16 @@ def answer_start(*, is_thinking: bool) -> list[Segment]:
     """Where the model takes over: inside a thought, or with thinking already closed."""
     opener = SpecialToken.THINK_OPEN if is_thinking else SpecialToken.THINK_CLOSE
     return [Control(SpecialToken.ASSISTANT), Control(opener)]
+
+
+def _opening_key(conversation: Conversation) -> Hashable | None:
+    """All that the opening depends on."""
+    if isinstance(conversation.response_format, JsonSchema):
+        return None
+    contents = tuple(m.content for m in conversation.messages if isinstance(m, SystemMessage))
+    tools = Same(conversation.tools) if conversation.offers_tools else None
+    thinking = conversation.is_thinking, conversation.reasoning_effort
+    return "V4 opening", thinking, contents, tools, conversation.response_format
 
 
 def _write_opening(builder: PromptBuilder, conversation: Conversation) -> None:
@@ -117,24 +134,24 @@ def _is_prefix(turn: Message) -> bool:
     return isinstance(turn, AssistantMessage) and turn.is_prefix
 
 
-def _write_turn(
-    builder: PromptBuilder, conversation: Conversation, turns: Sequence[Message], index: int, turn: Message
-) -> None:
-    earlier = turns[index - 1] if index else None
-    match turn:
-        case UserMessage(content):
-            _write_user_side(builder, follows_on=isinstance(earlier, UserMessage | ToolMessage))
-            builder.content(content)
-        case ToolMessage(content):
-            _write_user_side(builder, follows_on=isinstance(earlier, ToolMessage))
-            builder.text(literals.RESULT_OPEN)
-            builder.content(content)
-            builder.text(literals.RESULT_CLOSE)
-        case LatestReminder(content):
-            builder.token(SpecialToken.LATEST_REMINDER)
-            builder.text(content)
-        case AssistantMessage():
-            _write_assistant(builder, conversation, turn, is_last=index == len(turns) - 1)
+def _write_run(builder: PromptBuilder, conversation: Conversation, run: Run, *, stays_open: bool) -> None:
+    earlier: Message | None = None
+    for turn in run:
+        match turn:
+            case UserMessage(content):
+                _write_user_side(builder, follows_on=isinstance(earlier, UserMessage | ToolMessage))
+                builder.content(content)
+            case ToolMessage(content):
+                _write_user_side(builder, follows_on=isinstance(earlier, ToolMessage))
+                builder.text(literals.RESULT_OPEN)
+                builder.content(content)
+                builder.text(literals.RESULT_CLOSE)
+            case LatestReminder(content):
+                builder.token(SpecialToken.LATEST_REMINDER)
+                builder.text(content)
+            case AssistantMessage():
+                _write_assistant(builder, conversation, turn, stays_open=stays_open)
+        earlier = turn
 
 
 def _write_user_side(builder: PromptBuilder, *, follows_on: bool) -> None:
@@ -145,7 +162,7 @@ def _write_user_side(builder: PromptBuilder, *, follows_on: bool) -> None:
 
 
 def _write_assistant(
-    builder: PromptBuilder, conversation: Conversation, turn: AssistantMessage, *, is_last: bool
+    builder: PromptBuilder, conversation: Conversation, turn: AssistantMessage, *, stays_open: bool
 ) -> None:
     builder.token(SpecialToken.ASSISTANT)
     if turn.reasoning is not None and (conversation.offers_tools or turn.is_prefix):
@@ -156,7 +173,7 @@ def _write_assistant(
     builder.own_words(turn.content)
     if turn.tool_calls is not None:
         builder.calls(sorted(turn.tool_calls, key=_call_id), dsml.V4)
-    if not (turn.is_prefix and is_last):
+    if not stays_open:
         builder.token(SpecialToken.EOS)
 
 

@@ -3,7 +3,8 @@
 Promises the exact text, control tokens and images of DeepSeek's own encoder (spec/recipe.md 8).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from functools import partial
 
 from whitedwarf.conversation.conversation import Conversation
 from whitedwarf.conversation.message import (
@@ -18,8 +19,9 @@ from whitedwarf.conversation.response_format import JsonObject, JsonSchema
 from whitedwarf.conversation.thinking import ReasoningEffort
 from whitedwarf.conversation.tools import ToolCall, ToolChoice
 from whitedwarf.prompt import dsml, literals
-from whitedwarf.prompt.call_memory import CallMemory
+from whitedwarf.prompt.recipe_memory import RecipeMemory, Same
 from whitedwarf.prompt.rendered import Prompt, PromptBuilder
+from whitedwarf.prompt.runs import Run, runs
 from whitedwarf.prompt.special import PUBLISHED, SpecialToken, Spellings
 from whitedwarf.prompt.toolspec import format_text, tool_prompt, updated_tools
 
@@ -27,15 +29,20 @@ _EFFORT = {ReasoningEffort.LOW: 50, ReasoningEffort.MAX: 100}
 _USUAL_EFFORT = 75
 
 
-def encode(conversation: Conversation, spellings: Spellings = PUBLISHED, memory: CallMemory | None = None) -> Prompt:
+def encode(conversation: Conversation, spellings: Spellings = PUBLISHED, memory: RecipeMemory | None = None) -> Prompt:
     """The whole prompt, up to where the model's answer begins or goes on."""
     builder = PromptBuilder(spellings, memory)
-    builder.token(SpecialToken.BOS)
     turns = _ordered(_with_system_first(conversation))
-    _write_effort(builder, conversation, turns)
-    for index, turn in enumerate(turns):
-        _write_turn(builder, conversation, turns, index, turn)
-    if not (turns and isinstance(last := turns[-1], AssistantMessage) and last.is_prefix):
+    builder.passage(_opening_key(conversation, turns), lambda: _write_opening(builder, conversation, turns))
+    ends_open = bool(turns) and isinstance(last := turns[-1], AssistantMessage) and last.is_prefix
+    has_system = bool(turns) and isinstance(turns[0], SystemMessage)
+    all_runs = runs(turns[has_system:])
+    for number, run in enumerate(all_runs, 1):
+        is_first = number == 1 and not has_system
+        stays_open = ends_open and number == len(all_runs)
+        key = None if stays_open else _run_key(conversation, run, is_first=is_first)
+        builder.passage(key, partial(_write_run, builder, conversation, run, is_first=is_first))
+    if not ends_open:
         builder.token(SpecialToken.ASSISTANT)
         builder.token(SpecialToken.THINK_OPEN if conversation.is_thinking else SpecialToken.THINK_CLOSE)
     if conversation.offers_tools and conversation.tool_choice is ToolChoice.REQUIRED:
@@ -49,6 +56,23 @@ def _with_system_first(conversation: Conversation) -> tuple[Message, ...]:
     has_system = bool(messages) and isinstance(messages[0], SystemMessage)
     needs_system = conversation.offers_tools or isinstance(conversation.response_format, JsonObject | JsonSchema)
     return messages if has_system or not needs_system else (SystemMessage(""), *messages)
+
+
+def _opening_key(conversation: Conversation, turns: Sequence[Message]) -> Hashable | None:
+    """All that the opening depends on."""
+    first = turns[0] if turns and isinstance(turns[0], SystemMessage) else None
+    if isinstance(conversation.response_format, JsonSchema) or (first and first.tools):
+        return None
+    tools = Same(conversation.tools) if conversation.offers_tools else None
+    thinking = conversation.is_thinking, conversation.reasoning_effort, bool(turns)
+    return "V4.1 opening", thinking, first and first.content, tools, conversation.response_format
+
+
+def _write_opening(builder: PromptBuilder, conversation: Conversation, turns: Sequence[Message]) -> None:
+    builder.token(SpecialToken.BOS)
+    _write_effort(builder, conversation, turns)
+    if turns and isinstance(first := turns[0], SystemMessage):
+        _write_system(builder, conversation, first, is_first=True)
 
 
 def _write_effort(builder: PromptBuilder, conversation: Conversation, turns: Sequence[Message]) -> None:
@@ -95,26 +119,33 @@ def _call_id(message: Message) -> str | None:
     return message.call_id if isinstance(message, ToolMessage) else None
 
 
-def _write_turn(
-    builder: PromptBuilder, conversation: Conversation, turns: Sequence[Message], index: int, turn: Message
-) -> None:
-    earlier = turns[index - 1] if index else None
-    match turn:
-        case SystemMessage():
-            _write_system(builder, conversation, turn, is_first=earlier is None)
-        case UserMessage(content):
-            _write_user_side(builder, earlier)
-            builder.content(content)
-        case ToolMessage(content):
-            _write_user_side(builder, earlier)
-            builder.text(literals.RESULT_OPEN)
-            builder.content(content)
-            builder.text(literals.RESULT_CLOSE)
-        case LatestReminder(content) if not isinstance(earlier, LatestReminder):  # only the first of several is told
-            builder.token(SpecialToken.LATEST_REMINDER)
-            builder.text(content)
-        case AssistantMessage():
-            _write_assistant(builder, conversation, turn, is_first=earlier is None)
+def _run_key(conversation: Conversation, run: Run, *, is_first: bool) -> Hashable | None:
+    """All that the run depends on."""
+    if any(isinstance(turn, SystemMessage) and turn.tools for turn in run):
+        return None
+    return "V4.1", conversation.is_thinking, conversation.offers_tools, is_first, run
+
+
+def _write_run(builder: PromptBuilder, conversation: Conversation, run: Run, *, is_first: bool) -> None:
+    earlier: Message | None = None
+    for turn in run:
+        match turn:
+            case SystemMessage():
+                _write_system(builder, conversation, turn, is_first=False)
+            case UserMessage(content):
+                _write_user_side(builder, earlier)
+                builder.content(content)
+            case ToolMessage(content):
+                _write_user_side(builder, earlier)
+                builder.text(literals.RESULT_OPEN)
+                builder.content(content)
+                builder.text(literals.RESULT_CLOSE)
+            case LatestReminder(content) if earlier is None:  # only the first of several is told
+                builder.token(SpecialToken.LATEST_REMINDER)
+                builder.text(content)
+            case AssistantMessage():
+                _write_assistant(builder, conversation, turn, is_first=is_first)
+        earlier = turn
 
 
 def _write_system(builder: PromptBuilder, conversation: Conversation, turn: SystemMessage, *, is_first: bool) -> None:

@@ -4,10 +4,8 @@ Promises: the exact text of the official encoders for any value that `check_json
 """
 
 import json
-import marshal
 from enum import Enum
-from functools import lru_cache
-from typing import Any, cast
+from typing import cast
 
 from whitedwarf.conversation.json_value import Json
 
@@ -26,9 +24,6 @@ class Spacing(Enum):
     COMPACT = (",", ":")
 
 
-_WITHOUT_REFERENCES = 2  # marshal's format in which equal values are equal bytes
-_LARGEST_REMEMBERED = 64 << 10  # bytes
-
 # json.dumps would make a new one for each value.
 _ENCODERS = {
     spacing: json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=spacing.value) for spacing in Spacing
@@ -41,24 +36,6 @@ def dumps(value: Json, floats: FloatStyle, spacing: Spacing = Spacing.SPACED) ->
     if floats is FloatStyle.V41 or "e-" not in text:  # the two styles differ in negative exponents only
         return text
     return "".join(_pieces(value, *spacing.value))
-
-
-def dumps_again(value: Json, floats: FloatStyle, spacing: Spacing = Spacing.SPACED) -> str:
-    """The same for a value that comes again with every turn, as tools do; remembered unless it is very large."""
-    given: Any = value
-    try:
-        written = marshal.dumps(given, _WITHOUT_REFERENCES)
-    except ValueError:  # nested too deeply for marshal
-        return dumps(value, floats, spacing)
-    is_small = len(written) <= _LARGEST_REMEMBERED
-    return _remembered(written, floats, spacing) if is_small else dumps(value, floats, spacing)
-
-
-# Marshalled, values are told apart to the last bit, which equality does not do: 1, 1.0 and true are equal, and so are
-# objects in another order.
-@lru_cache(maxsize=128)
-def _remembered(written: bytes, floats: FloatStyle, spacing: Spacing) -> str:
-    return dumps(marshal.loads(written), floats, spacing)
 
 
 def _pieces(value: Json, comma: str, colon: str) -> list[str]:

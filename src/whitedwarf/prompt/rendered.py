@@ -3,14 +3,16 @@
 Promises: the ranges of control tokens in the text are exactly its control segments; text never lies in one.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from whitedwarf.conversation.content import Content, ImageSource, image_sources, text_parts
 from whitedwarf.conversation.tools import ToolCall
 from whitedwarf.prompt import dsml
-from whitedwarf.prompt.call_memory import CallMemory
 from whitedwarf.prompt.grounding import Grounding
+from whitedwarf.prompt.passage import Passage
+from whitedwarf.prompt.recipe_memory import RecipeMemory
 from whitedwarf.prompt.segments import Control, Segment, Text
 from whitedwarf.prompt.special import PUBLISHED, SpecialToken, Spellings
 
@@ -23,12 +25,21 @@ class RenderedText:
     special_ranges: tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Prompt:
-    """Segments in order, and the images in the order of their messages (there may be more images than places)."""
+    """Passages in order. How a prompt is divided into passages may differ; its segments and images may not."""
 
-    segments: tuple[Segment, ...]
-    images: tuple[ImageSource, ...] = ()
+    passages: tuple[Passage, ...]
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """All segments in order."""
+        return tuple(chain.from_iterable(passage.segments for passage in self.passages))
+
+    @property
+    def images(self) -> tuple[ImageSource, ...]:
+        """The images in the order of their messages (there may be more images than places)."""
+        return tuple(chain.from_iterable(passage.images for passage in self.passages))
 
     def rendered(self, spellings: Spellings = PUBLISHED) -> RenderedText:
         """As text; a token with an empty spelling has no range."""
@@ -50,11 +61,12 @@ _CONTROLS = {token: Control(token) for token in SpecialToken}
 class PromptBuilder:
     """Collects a prompt from left to right."""
 
-    def __init__(self, spellings: Spellings, memory: CallMemory | None = None) -> None:
-        self._memory = memory
+    def __init__(self, spellings: Spellings, memory: RecipeMemory | None = None) -> None:
+        self.memory = memory if spellings is PUBLISHED else None
         self._spellings = spellings
         self._grounding = Grounding(spellings)
-        self._segments: list[Segment] = []
+        self._passages: list[Passage] = []
+        self._segments: list[Segment] = []  # since the last passage
         self._images: list[ImageSource] = []
 
     def spells(self, token: SpecialToken) -> bool:
@@ -85,10 +97,31 @@ class PromptBuilder:
 
     def calls(self, calls: Sequence[ToolCall], dialect: dsml.Dialect) -> None:
         """A whole block of calls."""
-        if self._memory is None:
-            self._segments += dsml.calls_block(calls, dialect)
-        else:
-            self._segments += self._memory.block(calls, dialect.calls, lambda: dsml.calls_block(calls, dialect))
+        self._segments += dsml.calls_block(calls, dialect)
+
+    def passage(self, key: Hashable | None, write: Callable[[], None]) -> None:
+        """What `write` adds, which begins with a control token, as does what follows.
+
+        The key says everything that it depends on; None where nothing can say it. What is remembered is not written.
+        """
+        if key is None or self.memory is None:
+            write()
+            return
+        self._close()
+        self._passages.append(self.memory.passages.recall(key, lambda: self._written(write)))
+
+    def _written(self, write: Callable[[], None]) -> Passage:
+        write()
+        return self._taken(comes_again=True)
+
+    def _close(self) -> None:
+        if self._segments or self._images:
+            self._passages.append(self._taken(comes_again=False))
+
+    def _taken(self, *, comes_again: bool) -> Passage:
+        passage = Passage(tuple(self._segments), tuple(self._images), comes_again)
+        self._segments, self._images = [], []
+        return passage
 
     def extend(self, segments: Iterable[Segment]) -> None:
         """Segments made elsewhere, without the empty ones."""
@@ -96,4 +129,5 @@ class PromptBuilder:
 
     def finish(self) -> Prompt:
         """What was collected."""
-        return Prompt(tuple(self._segments), tuple(self._images))
+        self._close()
+        return Prompt(tuple(self._passages))

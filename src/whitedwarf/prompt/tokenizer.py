@@ -8,9 +8,13 @@ Does not know chats: see encode_v4.py. Spec: product.md 0.3, model.md 4.2, recip
 
 import codecs
 import re
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from typing import TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 from tokenizers import Regex
 from tokenizers import Tokenizer as HfTokenizer
 from tokenizers.models import BPE
@@ -18,11 +22,16 @@ from tokenizers.pre_tokenizers import ByteLevel, PreTokenizer, Split
 from tokenizers.pre_tokenizers import Sequence as PreSequence
 
 from whitedwarf.prompt.assembly import Part, joined_ids, segment_parts
+from whitedwarf.prompt.bounded_cache import BoundedCache
 from whitedwarf.prompt.byte_pairs import PlainEncoder, check_merges, native_encoder, well_formed
+from whitedwarf.prompt.passage import Passage
+from whitedwarf.prompt.rendered import Prompt
 from whitedwarf.prompt.segment_cache import DEFAULT_CAPACITY_BYTES, PIECE_LENGTH, SegmentCache, pieces
 from whitedwarf.prompt.segments import Segment, Text, parse_rendered
 from whitedwarf.prompt.special import SpecialToken
 from whitedwarf.prompt.vocabulary import Vocabulary
+
+Ids: TypeAlias = npt.NDArray[np.int32]
 
 # DeepSeek's pre-tokenizer ("joyai-llm"): digits in threes, then CJK and kana runs, then everything else.
 _DIGITS = r"\p{N}{1,3}"
@@ -52,6 +61,7 @@ class Tokenizer:
         self.vocabulary = vocabulary
         self._encoder = encoder or native_encoder(vocabulary) or ReferenceEncoder(vocabulary)
         self.cache = SegmentCache(cache_bytes)
+        self.passages: BoundedCache[Passage, bytes] = BoundedCache(cache_bytes, _passage_bytes)
 
     @classmethod
     def from_metadata(cls, metadata: Mapping[str, object]) -> "Tokenizer":
@@ -75,6 +85,26 @@ class Tokenizer:
         parts = self._parts(segments)
         known = self.cache.take([part for part in parts if isinstance(part, str)], self._encode)
         return joined_ids(parts, known)
+
+    def encode_prompt(self, prompt: Prompt) -> Ids:
+        """The same ids as an array, which is read-only; passages that come again are remembered whole."""
+        again = [passage for passage in prompt.passages if passage.comes_again]
+        new = [passage for passage in prompt.passages if not passage.comes_again]
+        known = self.passages.take(again, self._encode_passages)
+        known.update(zip(new, self._encode_passages(new), strict=True))
+        return np.frombuffer(b"".join([known[passage] for passage in prompt.passages]), np.int32)
+
+    def forget(self) -> None:
+        """Everything that was remembered, as after a start."""
+        self.cache.clear()
+        self.passages.clear()
+
+    def _encode_passages(self, passages: list[Passage]) -> list[bytes]:
+        """The ids of each, as the bytes of its array; what is not known is tokenised all at once."""
+        parts = [self._parts(passage.segments) for passage in passages]
+        texts = [part for some in parts for part in some if isinstance(part, str)]
+        known = self.cache.take(texts, self._encode)
+        return [array("i", joined_ids(some, known)).tobytes() for some in parts]
 
     def _parts(self, segments: Iterable[Segment]) -> list[Part]:
         try:
@@ -120,6 +150,10 @@ class Tokenizer:
     def stream_decoder(self) -> "StreamDecoder":
         """A decoder for ids that arrive one by one."""
         return StreamDecoder(self)
+
+
+def _passage_bytes(passage: Passage, ids: bytes) -> int:
+    return len(ids) + passage.size_bytes
 
 
 class StreamDecoder:

@@ -7,7 +7,7 @@ from whitedwarf.conversation.response_format import JsonObject, JsonSchema, Resp
 from whitedwarf.conversation.tools import ToolDefinition
 from whitedwarf.prompt import literals
 from whitedwarf.prompt.dsml import Dialect
-from whitedwarf.prompt.json_style import FloatStyle, dumps, dumps_again
+from whitedwarf.prompt.json_style import FloatStyle, dumps
 from whitedwarf.prompt.segments import Segment, Text, parse_rendered
 from whitedwarf.prompt.special import SpecialToken
 
@@ -15,7 +15,7 @@ from whitedwarf.prompt.special import SpecialToken
 def schema_text(tool: ToolDefinition, floats: FloatStyle) -> str:
     """One tool as a line of JSON."""
     fields = {"name": tool.name, "description": tool.description or "", "parameters": tool.parameters}
-    return dumps_again(fields, floats)
+    return dumps(fields, floats)
 
 
 def tool_prompt(tools: Iterable[ToolDefinition], dialect: Dialect) -> list[Segment]:

@@ -5,8 +5,7 @@ Patterns are compiled, never run, but compiling one of a few bytes can take a fi
 schemas from strangers should rather keep them as they are. The only place that knows `jsonschema_rs`.
 """
 
-import marshal
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 import jsonschema_rs
@@ -22,29 +21,11 @@ _META_SCHEMAS = {
     "https://json-schema.org/draft/2019-09/schema": "https://json-schema.org/draft/2019-09/schema",
     _NEWEST: _NEWEST,
 }
-_WITHOUT_REFERENCES = 2  # marshal's format in which equal values are equal bytes
-_LARGEST_REMEMBERED = 16 << 10  # bytes
 _MASK = "\0"  # stands in messages for the value that is wrong, which we write ourselves: the binding sorts keys
 
 
 def first_problem(schema: Json) -> str | None:
     """What is wrong with a schema: the validator's first message; None for a good one."""
-    given: Any = schema
-    try:
-        written = marshal.dumps(given, _WITHOUT_REFERENCES)
-    except ValueError:  # nested too deeply for marshal
-        return _first_problem(schema)
-    return _remembered_problem(written) if len(written) <= _LARGEST_REMEMBERED else _first_problem(schema)
-
-
-# An agent sends the same tools with every turn. Marshalled they are told apart to the last bit, which equality does
-# not do (1, 1.0 and true are equal, and so are objects in another order).
-@lru_cache(maxsize=256)
-def _remembered_problem(written: bytes) -> str | None:
-    return _first_problem(marshal.loads(written))
-
-
-def _first_problem(schema: Json) -> str | None:
     given: Any = schema
     try:
         _meta_validator(_meta_schema_of(schema)).validate(given)

@@ -11,7 +11,8 @@ from whitedwarf.conversation.response_format import JsonObject, JsonSchema, Plai
 from whitedwarf.conversation.thinking import ReasoningEffort
 from whitedwarf.conversation.tools import ToolChoice, ToolDefinition
 from whitedwarf.prompt.encode import ModelVersion
-from whitedwarf.prompt.json_style import FloatStyle, Spacing, dumps, dumps_again
+from whitedwarf.prompt.json_style import FloatStyle, Spacing, dumps
+from whitedwarf.prompt.recipe_memory import RecipeMemory
 from whitedwarf.protocol.failures import ContextLengthExceeded, RefusedRequest
 from whitedwarf.protocol.fields import round_to_single
 from whitedwarf.protocol.policy import Policy
@@ -135,7 +136,11 @@ def checked_stop_strings(stop: str | list[str] | None, policy: Policy) -> tuple[
 
 
 def resolve_constraint(
-    conversation: Conversation, strict_schema: Json = None, *, must_call: bool = False
+    conversation: Conversation,
+    strict_schema: Json = None,
+    *,
+    must_call: bool = False,
+    memory: RecipeMemory | None = None,
 ) -> Constraint | None:
     """The form to enforce: tools win over a response format. `strict_schema` replaces the schema that is rendered.
 
@@ -144,8 +149,7 @@ def resolve_constraint(
     if conversation.offers_tools:
         is_required = must_call or conversation.tool_choice is ToolChoice.REQUIRED
         kind = ConstraintKind.TOOL_CALL_REQUIRED if is_required else ConstraintKind.TOOL_CALL
-        listing = [_tool_json(tool) for tool in conversation.tools]
-        return Constraint(kind, dumps_again(listing, FloatStyle.V4, Spacing.COMPACT))
+        return Constraint(kind, _listing(conversation.tools, memory))
     match conversation.response_format:
         case PlainText():
             return None
@@ -155,6 +159,13 @@ def resolve_constraint(
             return Constraint(ConstraintKind.JSON, compact(schema if strict_schema is None else strict_schema))
         case Regex(pattern):
             return Constraint(ConstraintKind.REGEX, pattern)
+
+
+def _listing(tools: tuple[ToolDefinition, ...], memory: RecipeMemory | None) -> str:
+    def write() -> str:
+        return compact([_tool_json(tool) for tool in tools])
+
+    return write() if memory is None else memory.tool_text(tools, "constraint", write)
 
 
 def compact(value: Json) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from whitedwarf.conversation.json_value import Json
 from whitedwarf.conversation.tools import ToolDefinition
+from whitedwarf.prompt.recipe_memory import RecipeMemory
 from whitedwarf.protocol.failures import RefusedRequest
 from whitedwarf.protocol.fields import word_for
 from whitedwarf.protocol.json_schema import first_problem
@@ -74,12 +75,35 @@ def tool_definitions(
     earlier: Sequence[ToolDefinition] = (),
     *,
     is_schema_required: bool = False,
+    memory: RecipeMemory | None = None,
 ) -> tuple[ToolDefinition, ...]:
     """All of these tools; RefusedRequest where a name is taken, also by an `earlier` tool, or a schema is bad.
 
     Official: any second tool of a name is refused, before its schema is looked at. Local: a tool that equals the
-    first of its name is left out (whether either is deferred does not count).
+    first of its name is left out (whether either is deferred does not count). With a memory, the same tools give the
+    same tuple again.
     """
+    listed = list(declared)
+
+    def define() -> tuple[ToolDefinition, ...]:
+        return _defined(listed, policy, earlier, is_schema_required=is_schema_required)
+
+    if memory is None or earlier:
+        return define()
+    return memory.tools(_key(listed, is_official=policy.is_official, is_schema_required=is_schema_required), define)
+
+
+def _key(declared: Sequence[DeclaredTool], **settings: bool) -> Json:
+    """All that definitions depend on."""
+    tools: list[Json] = [
+        [tool.name, tool.description, tool.parameters, tool.strict, tool.is_deferred] for tool in declared
+    ]
+    return [*settings.values(), tools]
+
+
+def _defined(
+    declared: Sequence[DeclaredTool], policy: Policy, earlier: Sequence[ToolDefinition], *, is_schema_required: bool
+) -> tuple[ToolDefinition, ...]:
     taken = {tool.name: tool for tool in earlier}
     definitions = []
     for tool in declared:

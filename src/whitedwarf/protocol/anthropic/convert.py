@@ -14,6 +14,7 @@ from whitedwarf.conversation.response_format import PlainText
 from whitedwarf.conversation.tools import ToolChoice
 from whitedwarf.prompt.encode import ModelVersion
 from whitedwarf.prompt.parse_options import ParseMode, ParseOptions, ParseStart
+from whitedwarf.prompt.recipe_memory import RecipeMemory
 from whitedwarf.protocol.anthropic.local_request import read_local, unread_fields
 from whitedwarf.protocol.anthropic.messages import Setting, read_messages
 from whitedwarf.protocol.anthropic.pieces import SEPARATOR
@@ -37,7 +38,7 @@ from whitedwarf.protocol.resolution import (
 )
 
 
-def convert(body: Json, policy: Policy) -> Converted[MessagesReply]:
+def convert(body: Json, policy: Policy, memory: RecipeMemory | None = None) -> Converted[MessagesReply]:
     """The request that `body` is; MalformedRequest and RefusedRequest where it is none or cannot be answered."""
     notes = Notes()
     request: MessagesRequest = read_official(body) if policy.is_official else read_local(body, notes)
@@ -45,7 +46,7 @@ def convert(body: Json, policy: Policy) -> Converted[MessagesReply]:
     is_thinking, effort = resolve_thinking(request.thinking, request.effort, policy)
     toolbox = Toolbox(request.tools, request.wish, version, policy)
     messages = _messages(request, Setting(version, policy, toolbox, notes), is_thinking=is_thinking)
-    chosen = toolbox.chosen(is_thinking=is_thinking)
+    chosen = toolbox.chosen(is_thinking=is_thinking, memory=memory)
     conversation = Conversation(
         messages,
         is_thinking=is_thinking,
@@ -62,7 +63,7 @@ def convert(body: Json, policy: Policy) -> Converted[MessagesReply]:
         version=version,
         conversation=conversation,
         inference=inference,
-        constraint=resolve_constraint(conversation, must_call=chosen.must_call),
+        constraint=resolve_constraint(conversation, must_call=chosen.must_call, memory=memory),
         parsing=parsing,
         is_streamed=request.is_streamed,
         reply=MessagesReply(is_thinking=is_thinking and parsing.start is not ParseStart.CONTENT_CONTINUED),

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from whitedwarf.conversation.json_value import Json
 from whitedwarf.conversation.tools import ToolChoice, ToolDefinition
 from whitedwarf.prompt.encode import ModelVersion
+from whitedwarf.prompt.recipe_memory import RecipeMemory
 from whitedwarf.protocol.failures import MalformedRequest, RefusedRequest
 from whitedwarf.protocol.fields import Reader, boolean, optional, record, required, string, tagged
 from whitedwarf.protocol.policy import HostedTools, Policy
@@ -103,7 +104,7 @@ class Toolbox:
         self._functions = tuple(_functions(self._declared, policy))
         if policy.is_official:
             self._functions = _officially_deferred(self._functions, version)
-        self._by_name = {tool.name: _unchecked(tool) for tool in reversed(self._functions)}
+        self._by_name = {tool.name: tool for tool in reversed(self._functions)}
 
     @property
     def is_empty(self) -> bool:
@@ -112,18 +113,19 @@ class Toolbox:
 
     def find(self, name: str) -> ToolDefinition | None:
         """The declared tool of that name."""
-        return self._by_name.get(name)
+        tool = self._by_name.get(name)
+        return None if tool is None else _unchecked(tool)
 
     def keeps(self, tool: ToolDefinition) -> bool:
         """Whether the wish leaves that tool to the model."""
         wish = self._wish
         return wish.choice is not ToolChoice.NONE if wish.name is None else tool.name == wish.name
 
-    def chosen(self, *, is_thinking: bool) -> ChosenTools:
+    def chosen(self, *, is_thinking: bool, memory: RecipeMemory | None = None) -> ChosenTools:
         """The tools to offer; RefusedRequest where a declaration is bad or the wish cannot be met."""
         wish = self._wish
         offered = () if wish.choice is ToolChoice.NONE else self._functions  # what is not offered is not checked
-        tools = tool_definitions(offered, self._policy, is_schema_required=True)
+        tools = tool_definitions(offered, self._policy, is_schema_required=True, memory=memory)
         if wish.name is not None and wish.name not in self._by_name and not self.is_empty:
             raise RefusedRequest(
                 f"Invalid value for 'tool_call': no function named '{wish.name}' was specified "
@@ -152,7 +154,7 @@ def _functions(declared: Iterable[Declaration], policy: Policy) -> Iterator[Decl
 def _officially_deferred(tools: tuple[DeclaredTool, ...], version: ModelVersion) -> tuple[DeclaredTool, ...]:
     """V4 knows no deferred tools; V4.1 needs one that is not."""
     if version is ModelVersion.V4:
-        return tuple(replace(tool, is_deferred=False) for tool in tools)
+        return tuple(replace(tool, is_deferred=False) if tool.is_deferred else tool for tool in tools)
     if tools and all(tool.is_deferred for tool in tools):
         raise RefusedRequest("tools: at least one tool must have defer_loading=false. All tools cannot be deferred.")
     return tools

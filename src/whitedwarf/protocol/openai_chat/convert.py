@@ -12,6 +12,7 @@ from whitedwarf.conversation.response_format import JsonObject
 from whitedwarf.conversation.tools import ToolChoice
 from whitedwarf.prompt.encode import ModelVersion
 from whitedwarf.prompt.parse_options import ParseMode, ParseOptions, ParseStart
+from whitedwarf.prompt.recipe_memory import RecipeMemory
 from whitedwarf.protocol.converted import ChatReply, Converted
 from whitedwarf.protocol.failures import RefusedRequest
 from whitedwarf.protocol.openai_chat.history import Setting, converted_messages
@@ -30,11 +31,11 @@ from whitedwarf.protocol.tool_definitions import check_strictness, tool_definiti
 EARLY_PREFIX_IGNORED = "`prefix` is only for the last message; on an earlier one it was ignored."
 
 
-def convert(body: Json, policy: Policy) -> Converted[ChatReply]:
+def convert(body: Json, policy: Policy, memory: RecipeMemory | None = None) -> Converted[ChatReply]:
     """Convert a body as read_json gives it; RequestError (failures.py) for the first thing that is wrong with it."""
     reading = read_official(body) if policy.is_official else read_local(body)
     version = version_of(reading.request.model, policy)
-    accepted = _accepted(reading, version, policy)
+    accepted = _accepted(reading, version, policy, memory)
     conversation = accepted.conversation
     parsing = _parse_options(accepted, policy)
     return Converted(
@@ -42,7 +43,9 @@ def convert(body: Json, policy: Policy) -> Converted[ChatReply]:
         version=version,
         conversation=conversation,
         inference=inference_options(reading, conversation, version, policy),
-        constraint=resolve_constraint(conversation, accepted.enforced_schema, must_call=accepted.must_call),
+        constraint=resolve_constraint(
+            conversation, accepted.enforced_schema, must_call=accepted.must_call, memory=memory
+        ),
         parsing=parsing,
         is_streamed=bool(reading.request.stream),
         reply=_reply(reading, conversation, parsing, policy),
@@ -62,7 +65,7 @@ class _Accepted:
     warnings: tuple[str, ...]
 
 
-def _accepted(reading: Reading, version: ModelVersion, policy: Policy) -> _Accepted:
+def _accepted(reading: Reading, version: ModelVersion, policy: Policy, memory: RecipeMemory | None) -> _Accepted:
     """The conversation, checked in the official order (spec/recipe.md 3 "Validation order")."""
     request = reading.request
     check_tool_names(request.tools or (), policy)
@@ -70,7 +73,7 @@ def _accepted(reading: Reading, version: ModelVersion, policy: Policy) -> _Accep
     messages = converted_messages(request.messages, Setting(version, policy, is_thinking, bool(request.tools)))
     placed = without_early_prefixes(messages, policy)
     check_json_word(request.response_format, messages, policy)
-    chosen = _chosen_tools(request, policy, is_thinking)
+    chosen = _chosen_tools(request, policy, memory, is_thinking=is_thinking)
     check_prefix_use(placed, request, policy)
     stop_strings = checked_stop_strings(request.stop, policy)
     _check_streaming(request, policy)
@@ -84,10 +87,12 @@ def _accepted(reading: Reading, version: ModelVersion, policy: Policy) -> _Accep
     return _Accepted(conversation, chosen.must_call, form.enforced_schema, stop_strings, warnings)
 
 
-def _chosen_tools(request: ChatRequest, policy: Policy, is_thinking: bool) -> ChosenTools:
+def _chosen_tools(
+    request: ChatRequest, policy: Policy, memory: RecipeMemory | None, *, is_thinking: bool
+) -> ChosenTools:
     wanted = request.tool_choice or ChoiceRequest()
     offered = () if wanted.choice is ToolChoice.NONE else request.tools or ()  # what is not offered is not checked
-    tools = tool_definitions(declared_tools(offered), policy)
+    tools = tool_definitions(declared_tools(offered), policy, memory=memory)
     return chosen_tools(tools, wanted.choice, wanted.name, policy, is_thinking=is_thinking)
 
 

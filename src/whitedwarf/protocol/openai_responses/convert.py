@@ -11,6 +11,7 @@ from whitedwarf.conversation.response_format import JsonObject
 from whitedwarf.conversation.tools import ToolChoice
 from whitedwarf.prompt.encode import ModelVersion
 from whitedwarf.prompt.parse_options import ParseMode, ParseOptions, ParseStart
+from whitedwarf.prompt.recipe_memory import RecipeMemory
 from whitedwarf.protocol.converted import Converted, ResponsesReply
 from whitedwarf.protocol.failures import RefusedRequest
 from whitedwarf.protocol.missing_reasoning import check_reasoning, with_reasoning
@@ -39,7 +40,7 @@ from whitedwarf.protocol.tool_choice import ChosenTools
 from whitedwarf.protocol.tool_definitions import check_strictness
 
 
-def convert(body: Json, policy: Policy) -> Converted[ResponsesReply]:
+def convert(body: Json, policy: Policy, memory: RecipeMemory | None = None) -> Converted[ResponsesReply]:
     """Convert a body as read_json gives it; RequestError (failures.py) for the first thing that is wrong with it."""
     reading = read_official(body) if policy.is_official else read_local(body)
     request = reading.request
@@ -51,7 +52,7 @@ def convert(body: Json, policy: Policy) -> Converted[ResponsesReply]:
         check_reasoning(messages_of(entries), "reasoning_text", has_tools=known.has_any)
     _check_choice(request, policy)
     is_callable = request.tool_choice != "none"
-    defined = defined_tools(entries, known, version, policy) if is_callable else undefined_tools(entries)
+    defined = defined_tools(entries, known, version, policy, memory) if is_callable else undefined_tools(entries)
     chosen = chosen_of(request.tool_choice, defined.tools, known.namespaces, policy, is_thinking=is_thinking)
     messages = with_reasoning(kept_tools(defined.messages, chosen), is_thinking=is_thinking)
     form = form_of(request.text.format, messages, policy)
@@ -63,7 +64,7 @@ def convert(body: Json, policy: Policy) -> Converted[ResponsesReply]:
         version=version,
         conversation=conversation,
         inference=inference_options(reading, conversation, version, policy),
-        constraint=resolve_constraint(conversation, form.strict_schema, must_call=chosen.must_call),
+        constraint=resolve_constraint(conversation, form.strict_schema, must_call=chosen.must_call, memory=memory),
         parsing=_parse_options(conversation, checked_stop_strings(reading.stop, policy), policy),
         is_streamed=request.stream,
         reply=_reply(request, known, policy, is_thinking=is_thinking),

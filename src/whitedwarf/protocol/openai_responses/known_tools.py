@@ -13,6 +13,7 @@ from whitedwarf.conversation.content import is_empty
 from whitedwarf.conversation.message import Message, SystemMessage
 from whitedwarf.conversation.tools import ToolDefinition
 from whitedwarf.prompt.encode import ModelVersion
+from whitedwarf.prompt.recipe_memory import RecipeMemory
 from whitedwarf.protocol.openai_responses.declarations import SearchTool, Tool
 from whitedwarf.protocol.openai_responses.items import SearchOutputItem
 from whitedwarf.protocol.openai_responses.namespaces import NamespaceNames, OfferedTool, plain_names
@@ -79,10 +80,18 @@ def _without_searches(known: KnownTools) -> KnownTools:
     return replace(known, declared=declared, found=dict.fromkeys(known.found, ()))
 
 
-def defined_tools(entries: Sequence[Entry], known: KnownTools, version: ModelVersion, policy: Policy) -> Defined:
+def defined_tools(
+    entries: Sequence[Entry],
+    known: KnownTools,
+    version: ModelVersion,
+    policy: Policy,
+    memory: RecipeMemory | None = None,
+) -> Defined:
     """The definitions of all tools, declared ones first; each update becomes a system message with its own."""
-    tools = definitions_of(known.declared, version, policy)
+    tools = definitions_of(known.declared, version, policy, memory=memory)
     updates = [entry.tools for entry in entries if isinstance(entry, ToolUpdate)]
+    if not updates:
+        return Defined(messages_of(entries), tools)
     define = _defined_once if policy.is_official else _defined_anew
     found = define(updates, tools, version, policy)
     by_name = {tool.name: tool for tool in tools}

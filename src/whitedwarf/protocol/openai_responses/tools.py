@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from whitedwarf.conversation.tools import ToolDefinition
 from whitedwarf.prompt.encode import ModelVersion
+from whitedwarf.prompt.recipe_memory import RecipeMemory
 from whitedwarf.protocol.custom_tools import custom_description, custom_parameters
 from whitedwarf.protocol.failures import RefusedRequest
 from whitedwarf.protocol.openai_responses.declarations import (
@@ -75,10 +76,11 @@ def definitions_of(
     earlier: Sequence[ToolDefinition] = (),
     *,
     is_deferred: bool = False,
+    memory: RecipeMemory | None = None,
 ) -> tuple[ToolDefinition, ...]:
     """What the prompt says of these tools; RefusedRequest for names that are taken and for bad schemas."""
     declared = (_declared(tool, version, is_deferred=is_deferred) for tool in offered)
-    return tool_definitions(declared, policy, earlier)
+    return tool_definitions(declared, policy, earlier, memory=memory)
 
 
 def _declared(offered: OfferedTool, version: ModelVersion, *, is_deferred: bool) -> DeclaredTool:
