@@ -157,14 +157,16 @@ def test_what_is_known_of_the_prompt_too_late_is_not_told(first: Any, recipe: Re
 
 
 def test_an_answer_begins_with_its_first_text(recipe: Recipe) -> None:
-    request = {"model": "DeepSeek-V4-Pro", "messages": [{"role": "user", "content": "a"}]}
+    chat = {"model": "DeepSeek-V4-Pro", "messages": [{"role": "user", "content": "a"}]}
+    responses = {"model": "DeepSeek-V4-Pro", "input": "a"}
     starts = {"nothing": ["tokens", []], "part of a character": ["tokens", [25283]], "text": ["text", "", 0]}
-    lines = [
-        {"id": name, "protocol": "chat", "request": request, "chunks": [start, ["finish", "stop"]]}
-        for name, start in starts.items()
-    ]
-    results = recipe("parse", [json.dumps(line).encode() for line in lines])
-    assert [result["expect"]["per_push"] for result in results] == [[0, 2, 0], [0, 2, 0], [1, 1, 0]]
+    for protocol, request, expected in (("chat", chat, [0, 0, 1]), ("responses", responses, [0, 0, 2])):
+        lines = [
+            {"id": name, "protocol": protocol, "request": request, "chunks": [start, ["finish", "stop"]]}
+            for name, start in starts.items()
+        ]
+        results = recipe("parse", [json.dumps(line).encode() for line in lines])
+        assert [result["expect"]["per_push"][0] for result in results] == expected
 
 
 def test_more_cached_than_there_is_leaves_nothing_to_read(recipe: Recipe) -> None:

@@ -82,7 +82,7 @@ class _Run:
                 case _:
                     events = self._events(chunk)
                     is_heard = self.parser.has_text or self.parser.is_finished
-                    return (self._begin() if is_heard else []) + self.stream.take(events)
+                    return self._begin() + self.stream.take(events) if is_heard else []
         except (ValueError, TypeError, AttributeError) as error:
             raise LineError(f"the chunk {chunk!r:.80} cannot be used: {error}") from error
 
