@@ -402,6 +402,13 @@ def test_a_form_that_is_none_is_refused_p26(dialect: str) -> None:
         Script(dialect, tools=(), members=json.loads(text)).converted()
 
 
+@in_each_dialect
+def test_a_schema_that_is_none_is_refused_p26(dialect: str) -> None:
+    text = json.dumps(FORMS[dialect]).replace('"integer"', '"whole"')
+    with pytest.raises(RefusedRequest, match=r"^Invalid json schema: .*whole"):
+        Script(dialect, tools=(), members=json.loads(text)).converted()
+
+
 TYPED = "a<｜User｜>b <think>x</think> ｜DSML｜ <｜end▁of▁sentence｜>"
 
 

@@ -44,7 +44,7 @@ def test_an_error_names_the_place_and_both_kinds(read: Callable[..., Any], value
 
 
 def test_a_member_of_the_body_itself_has_no_dot() -> None:
-    with pytest.raises(MalformedRequest, match="^a: expected"):
+    with pytest.raises(MalformedRequest, match=r"^a: expected"):
         text_at({"a": 5}, "a")
 
 
@@ -67,7 +67,7 @@ def test_the_smallest_of_several_limits_counts() -> None:
     body = {"max_tokens": 5.0, "max_completion_tokens": 7}
     assert token_limit(body, "max_tokens", "max_completion_tokens") == 5
     assert token_limit({}, "max_tokens") is None
-    with pytest.raises(MalformedRequest, match="^max_tokens: expected a whole number, at least 1, got -1"):
+    with pytest.raises(MalformedRequest, match=r"^max_tokens: expected a whole number, at least 1, got -1"):
         token_limit({"max_tokens": -1}, "max_tokens")
 
 
@@ -78,5 +78,5 @@ def test_no_seed_and_no_top_k_have_their_spellings() -> None:
 
 def test_min_p_is_a_share() -> None:
     assert min_p_of({"min_p": 0.5}) == 0.5
-    with pytest.raises(MalformedRequest, match="^min_p: expected a number from 0 to 1, got 2"):
+    with pytest.raises(MalformedRequest, match=r"^min_p: expected a number from 0 to 1, got 2"):
         min_p_of({"min_p": 2})

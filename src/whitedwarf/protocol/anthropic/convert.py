@@ -10,10 +10,9 @@ from whitedwarf.conversation.conversation import Conversation
 from whitedwarf.conversation.json_value import Json
 from whitedwarf.conversation.message import AssistantMessage, Message, SystemMessage
 from whitedwarf.conversation.options import InferenceOptions
-from whitedwarf.conversation.response_format import PlainText
-from whitedwarf.conversation.tools import ToolChoice
+from whitedwarf.conversation.response_format import PlainText, ResponseFormat
 from whitedwarf.prompt.encode import ModelVersion
-from whitedwarf.prompt.parse_options import ParseMode, ParseOptions, ParseStart
+from whitedwarf.prompt.parse_options import ParseStart
 from whitedwarf.prompt.recipe_memory import RecipeMemory
 from whitedwarf.protocol.anthropic.local_request import read_local, unread_fields
 from whitedwarf.protocol.anthropic.messages import Setting, read_messages
@@ -24,6 +23,7 @@ from whitedwarf.protocol.converted import Converted, MessagesReply
 from whitedwarf.protocol.failures import RefusedRequest
 from whitedwarf.protocol.missing_reasoning import check_reasoning, with_reasoning
 from whitedwarf.protocol.notes import Notes
+from whitedwarf.protocol.parsing import parse_options
 from whitedwarf.protocol.policy import Missing, Policy
 from whitedwarf.protocol.resolution import (
     check_max_tokens,
@@ -36,6 +36,8 @@ from whitedwarf.protocol.resolution import (
     resolved_top_p,
     version_of,
 )
+from whitedwarf.protocol.schema_form import schema_form
+from whitedwarf.protocol.unfollowed_options import ignored_while_thinking, lowered_limit
 
 
 def convert(body: Json, policy: Policy, memory: RecipeMemory | None = None) -> Converted[MessagesReply]:
@@ -53,11 +55,11 @@ def convert(body: Json, policy: Policy, memory: RecipeMemory | None = None) -> C
         tools=chosen.tools,
         tool_choice=chosen.choice,
         reasoning_effort=effort,
-        response_format=request.response_schema or PlainText(),
+        response_format=_form(request, policy),
     )
     stop_strings = checked_stop_strings(list(request.stop_sequences), policy)
     inference = _inference(request, conversation, version, policy)
-    parsing = _parsing(conversation, stop_strings, policy)
+    parsing = parse_options(conversation, _start(conversation), stop_strings, policy)
     return Converted(
         model=request.model,
         version=version,
@@ -67,7 +69,7 @@ def convert(body: Json, policy: Policy, memory: RecipeMemory | None = None) -> C
         parsing=parsing,
         is_streamed=request.is_streamed,
         reply=MessagesReply(is_thinking=is_thinking and parsing.start is not ParseStart.CONTENT_CONTINUED),
-        warnings=notes.sentences,
+        warnings=notes.sentences + _sampling_warnings(request, policy, is_thinking=is_thinking),
         unknown_fields=unread_fields(body),
     )
 
@@ -107,22 +109,29 @@ def _inference(
     )
 
 
+def _form(request: MessagesRequest, policy: Policy) -> ResponseFormat:
+    form = request.response_schema
+    return PlainText() if form is None else schema_form(form.schema, policy, is_strict=False).told
+
+
+def _sampling_warnings(request: MessagesRequest, policy: Policy, *, is_thinking: bool) -> tuple[str, ...]:
+    bound = policy.max_tokens_bound(is_thinking=is_thinking)
+    asked = {
+        "temperature": request.temperature,
+        "top_p": request.top_p,
+        "top_k": request.top_k,
+        "min_p": request.min_p,
+    }
+    lowered = lowered_limit("max_tokens", request.max_tokens, bound)
+    return lowered + ignored_while_thinking(asked, is_thinking=is_thinking)
+
+
 def _max_tokens(requested: int | None, bound: int) -> int | None:
     """Too many are as many as may be: clients ask for more than any model has."""
     if requested is None:
         return None
     check_max_tokens(min(requested, bound), bound)
     return min(requested, bound)
-
-
-def _parsing(conversation: Conversation, stop_strings: tuple[str, ...], policy: Policy) -> ParseOptions:
-    return ParseOptions(
-        mode=ParseMode.STRICT if policy.is_official else ParseMode.SALVAGE,
-        start=_start(conversation),
-        parse_tool_calls=conversation.offers_tools,
-        starts_in_tool_calls=conversation.tool_choice is ToolChoice.REQUIRED,
-        stop_strings=stop_strings,
-    )
 
 
 def _start(conversation: Conversation) -> ParseStart:

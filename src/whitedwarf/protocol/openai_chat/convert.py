@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 from whitedwarf.conversation.conversation import Conversation
 from whitedwarf.conversation.json_value import Json
-from whitedwarf.conversation.response_format import JsonObject
 from whitedwarf.conversation.tools import ToolChoice
 from whitedwarf.prompt.encode import ModelVersion
-from whitedwarf.prompt.parse_options import ParseMode, ParseOptions, ParseStart
+from whitedwarf.prompt.parse_options import ParseOptions, ParseStart
 from whitedwarf.prompt.recipe_memory import RecipeMemory
 from whitedwarf.protocol.converted import ChatReply, Converted
 from whitedwarf.protocol.failures import RefusedRequest
@@ -23,6 +22,7 @@ from whitedwarf.protocol.openai_chat.request import ChatRequest
 from whitedwarf.protocol.openai_chat.response_formats import answer_form, check_json_word
 from whitedwarf.protocol.openai_chat.sampling import check_sampling, inference_options, sampling_warnings
 from whitedwarf.protocol.openai_chat.tools import ChoiceRequest, check_tool_names, declared_tools
+from whitedwarf.protocol.parsing import parse_options
 from whitedwarf.protocol.policy import Policy
 from whitedwarf.protocol.resolution import checked_stop_strings, resolve_constraint, resolve_thinking, version_of
 from whitedwarf.protocol.tool_choice import ChosenTools, chosen_tools
@@ -37,7 +37,7 @@ def convert(body: Json, policy: Policy, memory: RecipeMemory | None = None) -> C
     version = version_of(reading.request.model, policy)
     accepted = _accepted(reading, version, policy, memory)
     conversation = accepted.conversation
-    parsing = _parse_options(accepted, policy)
+    parsing = parse_options(conversation, parse_start(conversation, policy), accepted.stop_strings, policy)
     return Converted(
         model=reading.request.model,
         version=version,
@@ -117,16 +117,4 @@ def _reply(reading: Reading, conversation: Conversation, parsing: ParseOptions, 
         omits_null_usage=bool(reading.request.stream) and not wants_usage,
         custom_tools=reading.custom_tools,
         continues_answer=parsing.start is ParseStart.CONTENT_CONTINUED,
-    )
-
-
-def _parse_options(accepted: _Accepted, policy: Policy) -> ParseOptions:
-    conversation = accepted.conversation
-    return ParseOptions(
-        mode=ParseMode.STRICT if policy.is_official else ParseMode.SALVAGE,
-        start=parse_start(conversation, policy),
-        parse_tool_calls=conversation.offers_tools,
-        starts_in_tool_calls=conversation.tool_choice is ToolChoice.REQUIRED,
-        parse_json_output=isinstance(conversation.response_format, JsonObject),
-        stop_strings=accepted.stop_strings,
     )

@@ -14,6 +14,7 @@ from whitedwarf.protocol.resolution import (
     resolved_temperature,
     resolved_top_p,
 )
+from whitedwarf.protocol.unfollowed_options import ignored_while_thinking, lowered_limit
 
 MAX_TOP_LOGPROBS = 20
 
@@ -57,19 +58,14 @@ def sampling_warnings(reading: Reading, policy: Policy, *, is_thinking: bool) ->
     """What the options say otherwise than the request."""
     request = reading.request
     bound = policy.max_tokens_bound(is_thinking=is_thinking)
-    warnings = []
-    if request.max_tokens is not None and request.max_tokens > bound:
-        warnings.append(f"max_tokens was lowered to {bound}, the most that is possible.")
     asked = {
-        "temperature": request.temperature not in (None, 1.0),
-        "top_p": request.top_p not in (None, 1.0),
-        "top_k": reading.top_k is not None,
-        "min_p": reading.min_p is not None,
+        "temperature": request.temperature,
+        "top_p": request.top_p,
+        "top_k": reading.top_k,
+        "min_p": reading.min_p,
     }
-    if is_thinking and any(asked.values()):
-        names = ", ".join(name for name, is_asked in asked.items() if is_asked)
-        warnings.append(f"Ignored while thinking, which has settings of its own: {names}.")
-    return tuple(warnings)
+    lowered = lowered_limit("max_tokens", request.max_tokens, bound)
+    return lowered + ignored_while_thinking(asked, is_thinking=is_thinking)
 
 
 def _bounded(max_tokens: int | None, bound: int) -> int | None:

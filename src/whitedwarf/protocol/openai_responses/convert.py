@@ -7,10 +7,8 @@ Promises: under the official policy the official library's result, or its first 
 from whitedwarf.conversation.conversation import Conversation
 from whitedwarf.conversation.json_value import Json
 from whitedwarf.conversation.message import SystemMessage, UserMessage
-from whitedwarf.conversation.response_format import JsonObject
-from whitedwarf.conversation.tools import ToolChoice
 from whitedwarf.prompt.encode import ModelVersion
-from whitedwarf.prompt.parse_options import ParseMode, ParseOptions, ParseStart
+from whitedwarf.prompt.parse_options import ParseOptions, ParseStart
 from whitedwarf.prompt.recipe_memory import RecipeMemory
 from whitedwarf.protocol.converted import Converted, ResponsesReply
 from whitedwarf.protocol.failures import RefusedRequest
@@ -34,6 +32,7 @@ from whitedwarf.protocol.openai_responses.request import HostedChoice, PlainForm
 from whitedwarf.protocol.openai_responses.sampling import check_sampling, inference_options, sampling_warnings
 from whitedwarf.protocol.openai_responses.tools import SERVER_TOOLS_REFUSED
 from whitedwarf.protocol.openai_responses.turns import Entry, messages_of
+from whitedwarf.protocol.parsing import parse_options
 from whitedwarf.protocol.policy import HostedTools, Missing, Policy
 from whitedwarf.protocol.resolution import checked_stop_strings, resolve_constraint, resolve_thinking, version_of
 from whitedwarf.protocol.tool_choice import ChosenTools
@@ -58,14 +57,14 @@ def convert(body: Json, policy: Policy, memory: RecipeMemory | None = None) -> C
     form = form_of(request.text.format, messages, policy)
     _check_strict_use(request, chosen, policy)
     check_sampling(request, policy, is_thinking=is_thinking)
-    conversation = Conversation(messages, is_thinking, chosen.tools, chosen.choice, effort, form.shown)
+    conversation = Conversation(messages, is_thinking, chosen.tools, chosen.choice, effort, form.told)
     return Converted(
         model=request.model,
         version=version,
         conversation=conversation,
         inference=inference_options(reading, conversation, version, policy),
-        constraint=resolve_constraint(conversation, form.strict_schema, must_call=chosen.must_call, memory=memory),
-        parsing=_parse_options(conversation, checked_stop_strings(reading.stop, policy), policy),
+        constraint=resolve_constraint(conversation, form.enforced_schema, must_call=chosen.must_call, memory=memory),
+        parsing=_parsing(conversation, checked_stop_strings(reading.stop, policy), policy),
         is_streamed=request.stream,
         reply=_reply(request, known, policy, is_thinking=is_thinking),
         warnings=reading.warnings + sampling_warnings(reading, policy, is_thinking=is_thinking),
@@ -94,15 +93,9 @@ def _check_strict_use(request: ResponsesRequest, chosen: ChosenTools, policy: Po
         raise RefusedRequest("response_format should not be used with tools")
 
 
-def _parse_options(conversation: Conversation, stop_strings: tuple[str, ...], policy: Policy) -> ParseOptions:
-    return ParseOptions(
-        mode=ParseMode.STRICT if policy.is_official else ParseMode.SALVAGE,
-        start=ParseStart.REASONING if conversation.is_thinking else ParseStart.CONTENT,
-        parse_tool_calls=conversation.offers_tools,
-        starts_in_tool_calls=conversation.tool_choice is ToolChoice.REQUIRED,
-        parse_json_output=isinstance(conversation.response_format, JsonObject),
-        stop_strings=stop_strings,
-    )
+def _parsing(conversation: Conversation, stop_strings: tuple[str, ...], policy: Policy) -> ParseOptions:
+    start = ParseStart.REASONING if conversation.is_thinking else ParseStart.CONTENT
+    return parse_options(conversation, start, stop_strings, policy)
 
 
 def _reply(request: ResponsesRequest, known: KnownTools, policy: Policy, *, is_thinking: bool) -> ResponsesReply:

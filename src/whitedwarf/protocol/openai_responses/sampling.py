@@ -14,6 +14,7 @@ from whitedwarf.protocol.resolution import (
     resolved_temperature,
     resolved_top_p,
 )
+from whitedwarf.protocol.unfollowed_options import ignored_while_thinking, lowered_limit
 
 MAX_TOP_LOGPROBS = 20
 
@@ -49,19 +50,14 @@ def inference_options(
 def sampling_warnings(reading: RequestReading, policy: Policy, *, is_thinking: bool) -> tuple[str, ...]:
     """What the options say otherwise than the request."""
     request, bound = reading.request, policy.max_tokens_bound(is_thinking=is_thinking)
-    warnings = []
-    if request.max_output_tokens is not None and request.max_output_tokens > bound:
-        warnings.append(f"max_output_tokens was lowered to {bound}, the most that is possible.")
     asked = {
-        "temperature": request.temperature not in (None, 1.0),
-        "top_p": request.top_p not in (None, 1.0),
-        "top_k": reading.top_k is not None,
-        "min_p": reading.min_p is not None,
+        "temperature": request.temperature,
+        "top_p": request.top_p,
+        "top_k": reading.top_k,
+        "min_p": reading.min_p,
     }
-    if is_thinking and any(asked.values()):
-        names = ", ".join(name for name, is_asked in asked.items() if is_asked)
-        warnings.append(f"Ignored while thinking, which has settings of its own: {names}.")
-    return tuple(warnings)
+    lowered = lowered_limit("max_output_tokens", request.max_output_tokens, bound)
+    return lowered + ignored_while_thinking(asked, is_thinking=is_thinking)
 
 
 def _wanted_tokens(request: ResponsesRequest, policy: Policy, bound: int) -> int | None:
