@@ -34,17 +34,19 @@ from whitedwarf.prompt.vocabulary import Vocabulary
 Ids: TypeAlias = npt.NDArray[np.int32]
 
 # DeepSeek's pre-tokenizer ("joyai-llm"): digits in threes, then CJK and kana runs, then everything else.
-_DIGITS = r"\p{N}{1,3}"
-_CJK = "[一-龥\u3040-ゟ゠-ヿ]+"
-_REST = "|".join(
-    (
-        r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+""",  # one ASCII sign and the ASCII letters it leads
-        "[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+",  # letters and marks, with one leading blank or other character
-        " ?[\\p{P}\\p{S}]+[\r\n]*",  # signs, with a leading space and the line ends after them
-        "\\s*[\r\n]+",
-        r"\s+(?!\S)",  # blanks, but the last one stays for the word that follows
-        r"\s+",
-    )
+SPLIT_PATTERNS = (
+    r"\p{N}{1,3}",
+    "[一-龥\u3040-ゟ゠-ヿ]+",
+    "|".join(
+        (
+            r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+""",  # one ASCII sign and the ASCII letters it leads
+            "[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+",  # letters and marks, with one leading blank or other character
+            " ?[\\p{P}\\p{S}]+[\r\n]*",  # signs, with a leading space and the line ends after them
+            "\\s*[\r\n]+",
+            r"\s+(?!\S)",  # blanks, but the last one stays for the word that follows
+            r"\s+",
+        )
+    ),
 )
 
 
@@ -199,6 +201,6 @@ def _bpe_model(vocabulary: Vocabulary) -> BPE:
 
 
 def _pre_tokenizer() -> PreTokenizer:
-    splits = [Split(Regex(pattern), "isolated") for pattern in (_DIGITS, _CJK, _REST)]
+    splits = [Split(Regex(pattern), "isolated") for pattern in SPLIT_PATTERNS]
     sequence: PreTokenizer = PreSequence([*splits, ByteLevel(add_prefix_space=False, use_regex=False)])
     return sequence

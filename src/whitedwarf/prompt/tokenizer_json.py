@@ -12,7 +12,7 @@ from typing import Any
 
 from whitedwarf.errors import FileFormatError
 from whitedwarf.prompt.encode import ModelVersion
-from whitedwarf.prompt.tokenizer import _CJK, _DIGITS, _REST, Tokenizer
+from whitedwarf.prompt.tokenizer import SPLIT_PATTERNS, Tokenizer
 from whitedwarf.prompt.vocabulary import MERGES_KEY, MODEL_KEY, PRE_KEY, PRE_TOKENIZERS, TOKENS_KEY, TYPES_KEY
 
 _NORMAL, _CONTROL, _USER_DEFINED, _UNUSED = 1, 3, 4, 5
@@ -86,7 +86,7 @@ def _member(path: Path, parent: Mapping[str, Any], name: str, kind: type) -> Any
 def _check_pre_tokenizer(path: Path, source: Mapping[str, Any]) -> None:
     steps = _member(path, _member(path, source, "pre_tokenizer", dict), "pretokenizers", list)
     patterns = [step["pattern"] for step in steps if isinstance(step, dict) and "pattern" in step]
-    if patterns != [{"Regex": pattern} for pattern in (_DIGITS, _CJK, _REST)]:
+    if patterns != [{"Regex": pattern} for pattern in SPLIT_PATTERNS]:
         raise _unexpected(path, "DeepSeek's pre-tokenizer", patterns)
 
 
