@@ -6,7 +6,7 @@ objects, unfinished ones are none, and the stream adds up to the body.
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from whitedwarf.conversation.events import BackendReason
@@ -50,12 +50,13 @@ class Shown:
 
 @dataclass(frozen=True)
 class Script:
-    """A request in one dialect; `members` go into its body as they are."""
+    """A request in one dialect; `members` go into its body as they are, `parsing` is what a server sets besides."""
 
     dialect: str
     thinks: bool = False
     tools: Sequence[str] = ("note_add", "run", "pick")
     members: Object = field(default_factory=dict)
+    parsing: Object = field(default_factory=dict)
 
     def body(self) -> Object:
         """The request."""
@@ -105,7 +106,7 @@ class Script:
 
     def _begun(self, tokenizer: Tokenizer | None = None) -> tuple[OutputParser, "_Told"]:
         made = self.converted()
-        return OutputParser(made.parsing, tokenizer), _Told(self.dialect, made.reply)
+        return OutputParser(replace(made.parsing, **self.parsing), tokenizer), _Told(self.dialect, made.reply)
 
 
 class _Told:

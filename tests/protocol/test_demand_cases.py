@@ -459,6 +459,38 @@ def test_a_stray_byte_between_tags_freezes_nothing_p35(dialect: str) -> None:
     assert Script(dialect).answer_in_every_cut(block("\x00\ufffd", RUN, "\x01")).calls == RAN
 
 
+@in_each_dialect
+def test_a_call_that_never_ends_is_ended_p35(dialect: str) -> None:
+    opened = f'<{D}tool_calls>\n<{D}invoke name="run">\n<{D}parameter name="cmd" string="true">'
+    shown = Script(dialect, parsing={"max_call_tokens": 50}).answer([opened, *(["echo again\n"] * 1000)])
+    assert shown.finish == "length"
+    ((name, arguments),) = shown.calls
+    assert (name, arguments.count("again")) == ("run", 51)
+
+
+WRITTEN = {
+    "p01": block(RUN, opener="toolcalls"),
+    "p02": block(call("run", parameter("cmd", "make 2>&1"))),
+    "p03": f"Before. <{D}tool_calls></{D}tool_calls> After.",
+    "p04": "I should list files.\n\n" + block(RUN),
+    "p06": block(call("pick", parameter("ids", "[1, 2]", is_string=False))),
+    "p07": block(call("run", parameter(" string= x ", "two\nlines 漢"))),
+    "p35": block("\x00\ufffd", RUN, "\x01"),
+}
+
+
+@in_each_dialect
+@pytest.mark.parametrize("thinks", [False, True])
+@pytest.mark.parametrize("written", WRITTEN.values(), ids=WRITTEN)
+def test_ids_are_told_like_their_text(dialect: str, thinks: bool, written: str, nano: Tokenizer) -> None:
+    script = Script(dialect, thinks=thinks)
+    ids = nano.encode_rendered(written)
+    expected = script.answer([written])
+    assert script.answer_of_ids([ids], nano) == script.answer_of_ids([[one] for one in ids], nano) == expected
+    for at in range(1, len(ids)):
+        assert script.answer_of_ids([ids[:at], ids[at:]], nano) == expected
+
+
 # E0: markup where none belongs
 
 
