@@ -114,7 +114,8 @@ def test_a_line_that_cannot_be_used_is_told_and_the_next_one_read(
         ({"conversation": {"messages": [], "reasoning_effort": "x"}}, 'invalid reasoning_effort "x"'),
         ({"conversation": {"messages": [{"role": "user", "content": "", "images": [["url"]]}]}}, "found 1 texts"),
         ({"conversation": {"messages": []}, "special_tokens": {"x": ""}}, "unknown variant `x`"),
-        ({"rows": [[0, 5]]}, "a row is [0, 5]; expected [width, height], both at least 1"),
+        ({"rows": [[0, 5]]}, "a row is [0, 5]; expected [width, height], both from 1 to 2147483648"),
+        ({"rows": [[10**400, 1]]}, "a row is [1000"),
         ({"rows": [[5]]}, "a row is [5]"),
         ({"rows": [[True, True]]}, "a row is [True, True]"),
         ({"rows": 5}, "'rows' is integer `5`"),
@@ -136,6 +137,8 @@ def test_what_is_no_conversation_and_no_size_is_told(line: dict[str, Any], error
         (["tokens", ["a"]], "cannot be used"),
         (["ready", 5], "cannot be used"),
         (["ready", {"prompt_tokens": "many"}], "cannot be used"),
+        (["ready", {"cache": []}], "cannot be used"),
+        (["tokens", [1], [[10**400, []]]], "cannot be used"),
     ],
 )
 def test_a_chunk_that_is_none_is_told(chunk: Any, error: str, recipe: Recipe) -> None:

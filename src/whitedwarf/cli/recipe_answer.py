@@ -83,11 +83,14 @@ class _Run:
                     events = self._events(chunk)
                     is_heard = self.parser.has_text or self.parser.is_finished
                     return self._begin() + self.stream.take(events) if is_heard else []
-        except (ValueError, TypeError, AttributeError) as error:
+        except (ValueError, TypeError, AttributeError, OverflowError) as error:
             raise LineError(f"the chunk {chunk!r:.80} cannot be used: {error}") from error
 
     def _ready(self, facts: dict[str, Any]) -> list[Told]:
-        usage = PromptUsage(facts.get("prompt_tokens", 0), facts.get("cache", 0)) if facts else NOT_MEASURED
+        counts = [facts.get(name, 0) for name in ("prompt_tokens", "cache")]
+        if not all(isinstance(count, int) for count in counts):
+            raise ValueError("expected whole numbers of tokens")
+        usage = PromptUsage(*counts) if facts else NOT_MEASURED
         return self._begin(usage, facts.get("fp"))
 
     def _events(self, chunk: Any) -> list[Event]:

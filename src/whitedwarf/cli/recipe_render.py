@@ -16,6 +16,8 @@ from whitedwarf.prompt.special import PUBLISHED
 from whitedwarf.prompt.tokenizer_json import PublishedTokenizers
 from whitedwarf.protocol.policy import Policy
 
+_LONGEST_SIDE = 1 << 31
+
 
 def command(*, tokenizer: Annotated[Path, Parameter(name="--tokenizer")], policy: PolicyName = "official") -> None:
     """Convert, render and tokenise the requests and conversations of a vectors file.
@@ -69,6 +71,10 @@ class _Renderer:
 
 def _with_tokens(row: object) -> list[int]:
     match row:
-        case [int(width), int(height), *_] if min(width, height) > 0 and not isinstance(row[1], bool):
+        case [int(width), int(height), *_] if _is_side(width) and _is_side(height):
             return [width, height, token_count(width, height)]
-    raise LineError(f"a row is {row!r:.80}; expected [width, height], both at least 1")
+    raise LineError(f"a row is {row!r:.80}; expected [width, height], both from 1 to {_LONGEST_SIDE}")
+
+
+def _is_side(length: int) -> bool:
+    return not isinstance(length, bool) and 0 < length <= _LONGEST_SIDE
