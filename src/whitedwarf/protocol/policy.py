@@ -15,6 +15,8 @@ OFFICIAL_MODELS: Mapping[str, ModelVersion] = {
     "DeepSeek-V4.1-Flash": ModelVersion.V41,
 }
 OFFICIAL_MAX_TOKENS = 393_216
+ASSUMED_MODEL = "deepseek-v4"
+"""The name that the local policy takes a request for that has none."""
 
 
 class Missing(Enum):

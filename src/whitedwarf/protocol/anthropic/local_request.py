@@ -26,9 +26,9 @@ from whitedwarf.protocol.local_values import (
     text_at,
 )
 from whitedwarf.protocol.notes import Notes
+from whitedwarf.protocol.policy import ASSUMED_MODEL
 from whitedwarf.protocol.thinking_switch import THINKING_FIELDS, explicit_thinking, requested_effort
 
-DEFAULT_MODEL = "deepseek-v4"
 _ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 _SHAPING = (
     *("model", "messages", "max_tokens", "system", "stream", "temperature", "top_p", "top_k", "min_p"),
@@ -51,7 +51,7 @@ def read_local(body: Json, notes: Notes) -> MessagesRequest:
         _message(value, f"messages[{index}]", notes) for index, value in enumerate(list_at(members, "messages"))
     )
     return MessagesRequest(
-        model=DEFAULT_MODEL if model is None else model,
+        model=ASSUMED_MODEL if model is None else model,
         messages=messages,
         max_tokens=integer_at(members, "max_tokens"),
         system=_system(members.get("system"), notes),

@@ -11,8 +11,9 @@ from whitedwarf.conversation.json_value import Json
 from whitedwarf.conversation.tools import ToolChoice
 from whitedwarf.protocol.anthropic.tools import Declaration, ServerTool, ToolWish
 from whitedwarf.protocol.failures import MalformedRequest
+from whitedwarf.protocol.local_choices import left_out_tools
 from whitedwarf.protocol.local_values import Object, expected, flag_at, object_of, text_at
-from whitedwarf.protocol.notes import Notes, shortened
+from whitedwarf.protocol.notes import Notes
 from whitedwarf.protocol.tool_definitions import DeclaredTool
 
 _FUNCTIONS = (None, "custom", "function")
@@ -38,7 +39,7 @@ def _declaration(value: Json, path: str, notes: Notes) -> Declaration:
     kind = text_at(members, "type", path)
     name = text_at(members, "name", path)
     if kind not in _FUNCTIONS:
-        notes.warn(f"Tools of type {shortened(kind)} were left out: they are run by servers that this is none of.")
+        notes.warn(left_out_tools(kind))
         return ServerTool(kind or "", name or kind or "")
     if name is None:
         raise MalformedRequest(f"{path}.name: expected the tool's name, got nothing")

@@ -4,18 +4,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from whitedwarf.conversation.tools import ToolChoice
-from whitedwarf.protocol.failures import MalformedRequest
+from whitedwarf.protocol.local_choices import CHOICE_WORDS, NAMING_KINDS, ignored_choice, no_choice
 from whitedwarf.protocol.local_values import Object, expected
-from whitedwarf.protocol.notes import Notes, shortened
+from whitedwarf.protocol.notes import Notes
 from whitedwarf.protocol.openai_chat.tools import ChoiceRequest
-
-_WORDS = {
-    "none": ToolChoice.NONE,
-    "auto": ToolChoice.AUTO,
-    "required": ToolChoice.REQUIRED,
-    "any": ToolChoice.REQUIRED,
-}
-_NAMING = ("function", "custom", "tool")  # kinds of objects that name a tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,20 +28,20 @@ def local_choice(body: Object, notes: Notes) -> LocalChoice:
 
 
 def _read(value: Any, path: str, notes: Notes) -> LocalChoice:
-    if isinstance(value, str) and value in _WORDS:
-        return LocalChoice(ChoiceRequest(_WORDS[value]))
+    if isinstance(value, str) and value in CHOICE_WORDS:
+        return LocalChoice(ChoiceRequest(CHOICE_WORDS[value]))
     if not isinstance(value, dict):
-        raise _refused(path, value)
+        raise no_choice(path, value)
     kind = value.get("type", "function")
     if not isinstance(kind, str):
-        raise _refused(f"{path}.type", kind)
-    if kind in _WORDS:
-        return LocalChoice(ChoiceRequest(_WORDS[kind]))
+        raise no_choice(f"{path}.type", kind)
+    if kind in CHOICE_WORDS:
+        return LocalChoice(ChoiceRequest(CHOICE_WORDS[kind]))
     if kind == "allowed_tools":
         return _allowed(value, f"{path}.allowed_tools")
-    if kind in _NAMING:
+    if kind in NAMING_KINDS:
         return LocalChoice(ChoiceRequest(ToolChoice.REQUIRED, _name(value, path)))
-    notes.warn(f"This server runs no tools itself: a choice of {shortened(kind)} was ignored.")
+    notes.warn(ignored_choice(kind))
     return LocalChoice()
 
 
@@ -72,8 +64,3 @@ def _name(value: Object, path: str) -> str:
     if not isinstance(name, str):
         raise expected(path, "the name of a tool", name)
     return name
-
-
-def _refused(path: str, value: Any) -> MalformedRequest:
-    words = ", ".join(_WORDS)
-    return MalformedRequest(f"{path}: expected one of {words} or an object that names a tool; got {shortened(value)}")

@@ -17,9 +17,9 @@ from whitedwarf.protocol.openai_chat.local_tools import local_tools
 from whitedwarf.protocol.openai_chat.reading import Reading
 from whitedwarf.protocol.openai_chat.request import FIELDS, ChatRequest
 from whitedwarf.protocol.openai_chat.response_formats import FormatRequest, read_format
+from whitedwarf.protocol.policy import ASSUMED_MODEL
 from whitedwarf.protocol.thinking_switch import THINKING_FIELDS, explicit_thinking, requested_effort
 
-DEFAULT_MODEL = "deepseek-v4"
 _OWN_FIELDS = {"max_completion_tokens", "top_k", "min_p", "functions", "function_call"}
 _KNOWN_FIELDS = frozenset(FIELDS) | _OWN_FIELDS | THINKING_FIELDS
 _AS_OFFICIAL = ("stream", "stream_options", "temperature", "top_p", "stop", "presence_penalty", "frequency_penalty")
@@ -34,7 +34,7 @@ def read_local(body: Json) -> Reading:
     top_logprobs = _number(body, "top_logprobs", 8)
     request = ChatRequest(
         messages=local_messages(body.get("messages"), notes),
-        model=_read(body, "model", string) or DEFAULT_MODEL,
+        model=_read(body, "model", string) or ASSUMED_MODEL,
         max_tokens=token_limit(body, "max_tokens", "max_completion_tokens"),
         n=_number(body, "n", 8),
         seed=seed_of(body),

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from whitedwarf.protocol.custom_tools import custom_description, custom_parameters
+from whitedwarf.protocol.local_choices import left_out_tools
 from whitedwarf.protocol.local_values import Object, located, object_of, objects_of
-from whitedwarf.protocol.notes import Notes, shortened
+from whitedwarf.protocol.notes import Notes
 from whitedwarf.protocol.openai_chat.local_choice import local_choice
 from whitedwarf.protocol.openai_chat.tools import ChoiceRequest, ToolRequested, read_tool
 
@@ -58,7 +59,7 @@ def _function(entry: Object, notes: Notes) -> Object | None:
     function = entry.get("function", entry)
     kind = entry.get("type", "function")
     if kind != "function" and "function" not in entry and _schema_of(entry) is None:
-        notes.warn(f"This server runs no tools itself: tools of type {shortened(kind)} were left out.")
+        notes.warn(left_out_tools(kind))
         return None
     if not isinstance(function, dict):
         return {"type": "function", "function": function}

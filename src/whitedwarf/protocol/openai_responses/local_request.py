@@ -25,9 +25,9 @@ from whitedwarf.protocol.openai_responses.request import (
     TextOptions,
     read_format,
 )
+from whitedwarf.protocol.policy import ASSUMED_MODEL
 from whitedwarf.protocol.thinking_switch import THINKING_FIELDS, explicit_thinking, requested_effort
 
-DEFAULT_MODEL = "deepseek-v4"
 _STORED = ("previous_response_id", "conversation", "prompt")
 _OWN_FIELDS = {"max_tokens", "max_completion_tokens", "top_k", "min_p", "seed", "stop", *_STORED}
 _KNOWN_FIELDS = READ_FIELDS | THINKING_FIELDS | _OWN_FIELDS
@@ -45,7 +45,7 @@ def read_local(body: Json) -> RequestReading:
     given = _input(body, notes)
     declared = local_tools(body.get("tools"), "tools", notes)
     request = ResponsesRequest(
-        model=_read(body, "model", string) or DEFAULT_MODEL,
+        model=_read(body, "model", string) or ASSUMED_MODEL,
         input=given if isinstance(given, str | None) else given.items,
         instructions=_instructions(body),
         max_output_tokens=token_limit(body, "max_output_tokens", "max_tokens", "max_completion_tokens"),

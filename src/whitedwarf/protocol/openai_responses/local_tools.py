@@ -7,8 +7,9 @@ are there once. Tools that the server would have to run itself are left out and 
 from collections.abc import Iterable, Iterator
 
 from whitedwarf.conversation.json_value import Json
+from whitedwarf.protocol.local_choices import left_out_tools
 from whitedwarf.protocol.local_values import Object, needed_text, object_of, objects_of, text_at
-from whitedwarf.protocol.notes import Notes, shortened
+from whitedwarf.protocol.notes import Notes
 from whitedwarf.protocol.openai_responses.declarations import (
     CustomTool,
     FunctionTool,
@@ -59,7 +60,7 @@ def _tool(entry: Object, path: str, notes: Notes) -> Tool | None:
         case "tool_search" if entry.get("execution") == "client":
             return SearchTool("client", text_at(entry, "description", path), entry.get("parameters"))
         case kind:
-            notes.warn(f"This server runs no tools itself: tools of type {shortened(kind)} were left out.")
+            notes.warn(left_out_tools(kind))
             return None
 
 
