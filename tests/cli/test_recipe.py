@@ -119,6 +119,8 @@ def test_a_line_that_cannot_be_used_is_told_and_the_next_one_read(
         ({"rows": [[5]]}, "a row is [5]"),
         ({"rows": [[True, True]]}, "a row is [True, True]"),
         ({"rows": 5}, "'rows' is integer `5`"),
+        ({"rows": float("inf")}, "the line cannot be used"),
+        ({"conversation": {"messages": [float("nan")]}}, "the line cannot be used"),
     ],
 )
 def test_what_is_no_conversation_and_no_size_is_told(line: dict[str, Any], error: str, recipe: Recipe) -> None:

@@ -56,3 +56,5 @@ def _result(answer: Callable[[Line], Result], line: Line) -> Result:
         return {"error": str(error)}
     except RecursionError:
         return {"error": "the line is nested too deeply"}
+    except (ValueError, ArithmeticError) as error:  # numbers that are none in JSON, or too large for what they are
+        return {"error": f"the line cannot be used: {error}"}
