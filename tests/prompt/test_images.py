@@ -292,3 +292,25 @@ def test_pillow_comes_with_the_first_image_only() -> None:
     script = "import sys, whitedwarf.prompt.images; print(any(name.startswith('PIL') for name in sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True)
     assert done.stdout == "False\n"
+
+
+def with_scans(photograph: bytes, count: int) -> bytes:
+    """A JPEG that goes over its picture `count` times more than it needs."""
+    end = photograph.rindex(b"\xff\xd9")
+    last = photograph[photograph.rindex(b"\xff\xda") : end]
+    return photograph[:end] + last * count + photograph[end:]
+
+
+def test_a_photograph_of_many_scans_is_refused_before_any_is_decoded() -> None:
+    photograph = encoded(Image.new("L", (400, 400), 200), "JPEG", progressive=True)
+    assert prepared(with_scans(photograph, 50)).pixels == prepared(photograph).pixels
+    hidden = photograph[:2] + b"\xff\x01" + photograph[2:]  # a marker without a length, and a scan right behind it
+    for start in (photograph, hidden):
+        assert UNSUPPORTED in refusal(with_scans(start, 100_000))
+
+
+def test_scans_in_a_comment_or_behind_the_picture_do_not_count() -> None:
+    photograph = encoded(Image.new("L", (40, 40), 200), "JPEG")
+    noise = b"\xff\xda" * 1_000
+    commented = photograph[:2] + b"\xff\xfe" + struct.pack(">H", len(noise) + 2) + noise + photograph[2:] + noise
+    assert prepared(commented).pixels == prepared(photograph).pixels

@@ -5,6 +5,7 @@ decoded, so that memory stays below about 1.5 GB for the largest (8192×8192) an
 imported when the first image is. Sizes: image_size.py; spec: recipe.md 11.
 """
 
+import re
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,9 @@ _MANY = 21
 _LOW_DETAIL_SIDE = 512
 _WHITE, _GREY = (255, 255, 255), (127, 127, 127)
 _ORIENTATION = 0x0112
+_MOST_SCANS = 100  # of a JPEG: cameras and editors write a dozen, a file of 32 MB could hold millions
+_JPEG_MARKER = re.compile(rb"\xff([^\x00\x01\xd0-\xd8\xff])")  # without those that have no length
+_SCAN, _JPEG_END = b"\xda", b"\xd9"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +78,22 @@ def _opened(data: bytes) -> "ImageFile | None":
 
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
         return PngImageFile(BytesIO(data))
-    if data.startswith(b"\xff\xd8\xff"):
+    if data.startswith(b"\xff\xd8\xff") and _scan_count(data) <= _MOST_SCANS:
         return JpegImageFile(BytesIO(data))
     if data.startswith((b"GIF87a", b"GIF89a")):
         return GifImageFile(BytesIO(data))
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP" and max(_webp_size(data)) <= _LONGEST_SIDE:
         return WebPImageFile(BytesIO(data))
     return None
+
+
+def _scan_count(data: bytes) -> int:
+    """How often a JPEG has the decoder go over the whole picture, which takes its time even for a scan of no bytes."""
+    count, at = 0, 2
+    while count <= _MOST_SCANS and (found := _JPEG_MARKER.search(data, at)) and found[1] != _JPEG_END:
+        count += found[1] == _SCAN
+        at = found.end() + int.from_bytes(data[found.end() : found.end() + 2])
+    return count
 
 
 def _webp_size(data: bytes) -> tuple[int, int]:
