@@ -6,7 +6,7 @@ become a marker the whole piece holding it waits. Every character is looked at o
 stream of any length costs linear time. Does not know what states mean.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from whitedwarf.prompt.marker_matcher import NEWLINE, Node
 from whitedwarf.prompt.output_segment import Segment
@@ -82,9 +82,14 @@ class TextScanner:
             return True
         if end - self._taken > limit:
             return False
-        start = self._pending[0].start
-        held = "".join([segment.text for segment in self._pending])
-        return may_precede(held[self._taken - start : end - start])
+        return may_precede("".join(self._unsettled(end)))
+
+    def _unsettled(self, end: int) -> Iterator[str]:
+        """The text before `end` that is not settled, piece by piece; what lies behind it is not looked at."""
+        for segment in self._pending:
+            if segment.start >= end:
+                return
+            yield segment.text[max(self._taken - segment.start, 0) : end - segment.start]
 
     def _run(self) -> None:
         while not self._closed and (self._skip_newlines() if self._state.after_newlines else self._find_marker()):
