@@ -68,7 +68,10 @@ def test_a_value_is_called_what_serde_calls_it(value: Any) -> None:
     )
 
 
-@pytest.mark.parametrize("text", ["", 'a"b\\\n\r\t\0', "\x7f\u200b\u00e9\U0001f600'", "e\u0301", "\u2028 "])
+@pytest.mark.parametrize(
+    "text",
+    ["", 'a"b\\\n\r\t\0', "\x7f\u200b\u00e9\U0001f600'", "e\u0301", "\u2028 ", "\u0995\u09be\u0903 \uff8a\uff9f"],
+)
 def test_a_text_is_quoted_as_rust_does(text: str) -> None:
     expected = f"invalid request body: invalid type: string {quoted(text)}, expected u8"
     assert body_error({"messages": [], "model": "m", "n": text}) == expected

@@ -289,7 +289,7 @@ def _one_of(names: Sequence[str]) -> str:
 
 
 def quoted(text: str) -> str:
-    """Text in double quotes, escaped as Rust's `{:?}` does for all but a few dozen characters."""
+    """Text in double quotes, escaped as Rust's `{:?}` does for all characters of Unicode 14 but one."""
     return f'"{_UNUSUAL.sub(lambda found: _escaped(found[0]), text)}"'
 
 
@@ -297,8 +297,18 @@ _UNUSUAL = re.compile(r"[^ !#-\[\]-~]")  # all but the characters that every tex
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\0"}
 
 
+_SPACING_EXTENDERS = frozenset(
+    "\u09be\u09d7\u0b3e\u0b57\u0bbe\u0bd7\u0cc0\u0cc2\u0cc7\u0cc8\u0cca\u0ccb\u0cd5\u0cd6\u0d3e\u0d57"
+    "\u0dcf\u0ddf\u1715\u1734\u1b35\u1b3b\u1b3d\u1b43\u1b44\u1baa\u1bf2\u1bf3\u302e\u302f\ua953\ua9c0"
+    "\uff9e\uff9f\U000111c0\U00011235\U0001133e\U0001134d\U00011357\U000114b0\U000114bd\U000115af"
+    "\U000116b6\U00011930\U0001193d\U00016ff0\U00016ff1\U0001d165\U0001d166\U0001d16d\U0001d16e\U0001d16f"
+    "\U0001d170\U0001d171\U0001d172"
+)
+"""Vowel signs and the like that Rust escapes as it does combining marks, though they take up space."""
+
+
 def _escaped(character: str) -> str:
     if character in _ESCAPES:
         return _ESCAPES[character]
-    is_combining = unicodedata.category(character) in ("Mn", "Me")
+    is_combining = unicodedata.category(character) in ("Mn", "Me") or character in _SPACING_EXTENDERS
     return f"\\u{{{ord(character):x}}}" if is_combining or not character.isprintable() else character
