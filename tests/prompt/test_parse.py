@@ -110,6 +110,18 @@ def test_missing_closing_tags_are_repaired(closer: str) -> None:
     assert (answer.finished, answer.reason) == (RUN_LS, FinishReason.TOOL_CALLS)
 
 
+@pytest.mark.parametrize("blank", ["", " "])
+def test_a_value_that_was_not_closed_ends_where_the_next_tag_begins(blank: str) -> None:
+    opened = f'<{D}{blank}invoke name="run">\n<{D}{blank}parameter name="cmd" string="true">ls'
+    answer = in_every_cut(block(f"{opened}\n", RUN.replace(D, D + blank)), SALVAGE)
+    assert answer.finished == (("run", '{"cmd": "ls"}'), *RUN_LS)
+    assert answer.repairs == (RepairKind.UNCLOSED_CALL,)
+    number = f'<{D}{blank}parameter name="n" string="false">1\n'
+    answer = in_every_cut(block(f'<{D}invoke name="f">\n{number}', parameter("s", "x"), f"</{D}invoke>\n"), SALVAGE)
+    assert answer.finished == (("f", '{"n": 1, "s": "x"}'),)
+    assert answer.repairs == (RepairKind.MISSPELT_CLOSER,)
+
+
 def test_v41_tags_with_a_space_are_read_like_v4_tags() -> None:
     text = block(RUN).replace(D, D + " ").replace("tool_calls", "calls")
     for options in (SALVAGE, STRICT):

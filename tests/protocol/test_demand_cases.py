@@ -465,7 +465,8 @@ def test_a_call_that_never_ends_is_ended_p35(dialect: str) -> None:
     shown = Script(dialect, parsing={"max_call_tokens": 50}).answer([opened, *(["echo again\n"] * 1000)])
     assert shown.finish == "length"
     ((name, arguments),) = shown.calls
-    assert (name, arguments.count("again")) == ("run", 51)
+    assert name == "run"
+    assert arguments.count("again") == 50  # the last line may have been the beginning of a tag
 
 
 WRITTEN = {

@@ -41,6 +41,7 @@ class SalvageReader:
         self._has_call = False
         self._has_parameters = False
         self._is_between = False  # in an open call, but in none of its parameters
+        self._is_json_value = False  # the open value
         self._closed_by: Callable[[str], None] = self._close_block
         invoke, close = Pattern("invoke name="), Rule(Pattern(markup.close_tag), self._to_closer)
         end = [Rule(Pattern(">"), self._opened)]
@@ -59,8 +60,9 @@ class SalvageReader:
         )
         key_ends = [Rule(Pattern(text), self._to_value) for text in ('">', "'>")]
         self._key = state([*key_ends, Rule(Pattern(markup.close_tag), self._drop_parameter)], self._collect)
-        self._string = state([Rule(Pattern(markup.close_tag), self._end_string)], self._escaped, flushes=True)
-        self._json = state([Rule(Pattern(markup.close_tag), self._end_json)], self._collect)
+        value_ends = [Rule(Pattern(markup.close_tag), self._end_value), *self._forgotten_closers(markup)]
+        self._string = state(value_ends, self._escaped, flushes=True)
+        self._json = state(value_ends, self._collect)
         self._done = state([], drop)
 
     def content_rules(self) -> list[Rule]:
@@ -226,12 +228,12 @@ class SalvageReader:
 
     def _to_value(self) -> None:
         text = self._collected()
-        name, is_json_value, is_well_formed = _attributes(text)
+        name, self._is_json_value, is_well_formed = _attributes(text)
         if not is_well_formed:
             self._repair(RepairKind.BAD_ATTRIBUTE)
         self._calls.arguments((", " if self._has_parameters else "{") + quoted(name) + ": ")
         self._has_parameters = True
-        if is_json_value:
+        if self._is_json_value:
             self._scanner.enter(self._json)
         else:
             self._calls.arguments('"')
@@ -240,18 +242,37 @@ class SalvageReader:
     def _escaped(self, text: str, segment: Segment, offset: int) -> None:
         self._calls.arguments(escaped(text))
 
-    def _end_string(self) -> None:
-        self._calls.arguments('"')
+    def _forgotten_closers(self, markup: Markup) -> list[Rule]:
+        """The beginning of the next tag within a value: the value was not closed."""
+        actions = {"invoke": self._start_call_in_value, "parameter": self._start_key_in_value}
+        return [
+            Rule(Pattern(f"{markup.open_tag}{blank}{tag} name=", eats_newlines=True), action)
+            for blank in ("", " ")
+            for tag, action in actions.items()
+        ]
+
+    def _start_call_in_value(self) -> None:
+        self._finish_value()
+        self._start_next_call()
+
+    def _start_key_in_value(self) -> None:
+        self._repair(RepairKind.MISSPELT_CLOSER)
+        self._finish_value()
+        self._to_key()
+
+    def _end_value(self) -> None:
+        self._finish_value()
         self._to_parameter_closer()
 
-    def _end_json(self) -> None:
+    def _finish_value(self) -> None:
         text = self._collected()
-        if is_json(text):
+        if not self._is_json_value:
+            self._calls.arguments('"')
+        elif is_json(text):
             self._calls.arguments(text)
         else:
             self._repair(RepairKind.INVALID_JSON)
             self._calls.arguments(quoted(text))
-        self._to_parameter_closer()
 
     def _to_parameter_closer(self) -> None:
         self._is_between = True
