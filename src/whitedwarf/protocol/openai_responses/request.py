@@ -164,7 +164,8 @@ def _text_options(format: TextFormat, verbosity: str | None) -> TextOptions:
 
 
 def _request(**members: Any) -> ResponsesRequest:
-    return ResponsesRequest(**members | {"tools": tuple(members["tools"])})
+    given = {name: value for name, value in members.items() if value is not None}
+    return ResponsesRequest(**given | {"tools": tuple(given.get("tools", ()))})
 
 
 _FIELDS: dict[str, Field] = {
@@ -172,10 +173,6 @@ _FIELDS: dict[str, Field] = {
     "input": optional(read_input),
     "instructions": optional(string),
     "max_output_tokens": optional(unsigned(32)),
-    "stream": optional(boolean, default=False),
-    "temperature": optional(single),
-    "top_p": optional(single),
-    "top_logprobs": optional(unsigned(8)),
     "reasoning": optional(
         record(
             "ResponsesReasoningConfig",
@@ -186,8 +183,9 @@ _FIELDS: dict[str, Field] = {
             },
             Reasoning,
         ),
-        default=Reasoning(),
     ),
+    "stream": optional(boolean),
+    "temperature": optional(single),
     "text": optional(
         record(
             "ResponsesTextConfig",
@@ -197,10 +195,11 @@ _FIELDS: dict[str, Field] = {
             },
             _text_options,
         ),
-        default=TextOptions(),
     ),
-    "tools": optional(list_of(read_tool), default=()),
     "tool_choice": optional(_choice),
+    "tools": optional(list_of(read_tool)),
+    "top_logprobs": optional(unsigned(8)),
+    "top_p": optional(single),
     "user": optional(string),
 }
 READ_FIELDS = frozenset(_FIELDS)
