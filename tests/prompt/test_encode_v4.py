@@ -6,7 +6,7 @@ from whitedwarf.conversation.conversation import Conversation
 from whitedwarf.conversation.message import AssistantMessage, Message, SystemMessage, UserMessage
 from whitedwarf.conversation.thinking import Thinking
 from whitedwarf.prompt.encode_v4 import answer_start, encode, opening, user_turn
-from whitedwarf.prompt.segments import Text, coalesce
+from whitedwarf.prompt.segments import Text
 from whitedwarf.prompt.tokenizer import Tokenizer
 
 
@@ -24,7 +24,7 @@ def test_the_parts_may_be_tokenised_one_by_one(nano: Tokenizer, thinking: Thinki
 
 def test_neighbouring_texts_are_tokenised_as_one(nano: Tokenizer) -> None:
     assert nano.encode_segments([Text("ano"), Text(""), Text("ther")]) == nano.encode("another")
-    assert list(coalesce([Text(""), Text("")])) == []
+    assert nano.encode_segments([Text(""), Text("")]) == []
 
 
 def test_earlier_thoughts_are_shown_only_beside_tools_or_in_a_prefix() -> None:

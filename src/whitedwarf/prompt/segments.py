@@ -4,7 +4,6 @@ Ordinary text can never turn into a control token, whatever it spells; that is t
 """
 
 import re
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from whitedwarf.prompt.special import RENDERED_CHAT_TOKENS, SpecialToken
@@ -25,37 +24,6 @@ class Control:
 
 
 Segment = Text | Control
-
-
-def coalesce(segments: Iterable[Segment]) -> Iterator[Segment]:
-    """Join neighbouring texts and drop empty ones: a stretch between two control tokens is tokenised as one."""
-    pending: Text | None = None
-    texts: list[str] = []  # what follows `pending`; mostly nothing, and then it is passed on as it is
-    for segment in segments:
-        if isinstance(segment, Text):
-            if not segment.text:
-                continue
-            if pending is None:
-                pending = segment
-            else:
-                texts.append(segment.text)
-            continue
-        if pending is not None:
-            yield _joined(pending, texts)
-            pending = None
-        yield segment
-    if pending is not None:
-        yield _joined(pending, texts)
-
-
-def _joined(first: Text, others: list[str]) -> Text:
-    """One text of all; empties the list."""
-    if not others:
-        return first
-    joined = Text("".join((first.text, *others)))
-    others.clear()
-    return joined
-
 
 _RENDERED = re.compile("(" + "|".join(re.escape(token) for token in RENDERED_CHAT_TOKENS) + ")")
 
