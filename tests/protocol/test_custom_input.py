@@ -1,5 +1,7 @@
 import json
+import time
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -74,3 +76,15 @@ def test_any_fragments_tell_the_same_as_their_sum(fragments: list[str]) -> None:
     for only_leading in (True, False):
         text = "".join(fragments)
         assert "".join(told(fragments, only_leading=only_leading)) == whole(text, only_leading=only_leading)
+
+
+@pytest.mark.parametrize("head", ['{"input": "', '{"other": "', "[", "{"])
+@pytest.mark.parametrize("piece", ["word", " ", "\\"])
+def test_an_input_that_never_ends_takes_time_by_the_fragment(head: str, piece: str) -> None:
+    reader = CustomInput(only_leading=False)
+    reader.feed(head)
+    started = time.process_time()
+    for _ in range(300_000):
+        reader.feed(piece * 4)
+    reader.finish(is_complete=False)
+    assert time.process_time() - started < 3
