@@ -14,6 +14,7 @@ from whitedwarf.conversation.json_value import Json
 from whitedwarf.prompt.encode import ModelVersion, encode
 from whitedwarf.prompt.recipe_memory import RecipeMemory
 from whitedwarf.protocol.anthropic import convert as messages
+from whitedwarf.protocol.body_memory import BodyMemory
 from whitedwarf.protocol.converted import Converted
 from whitedwarf.protocol.failures import RequestError
 from whitedwarf.protocol.json_body import read_json
@@ -56,6 +57,25 @@ def told(body: Json, convert: Convert, policy: Policy, memory: RecipeMemory | No
         return repr(error)
     prompt = encode(result.conversation, result.version, memory=memory)
     return repr((result, prompt.segments, prompt.images))
+
+
+def vector_body(vector: Vector) -> bytes:
+    text = json.dumps(vector["request"], ensure_ascii=False) if "request" in vector else vector["request_raw"]
+    return str(text).encode()
+
+
+@pytest.mark.parametrize("dialect", CONVERTERS)
+@pytest.mark.parametrize("policy", [OFFICIAL, local(ModelVersion.V4), local(ModelVersion.V41)])
+def test_every_vector_is_told_alike_when_it_comes_again(dialect: str, policy: Policy) -> None:
+    memory, bodies, convert = RecipeMemory(), BodyMemory(), CONVERTERS[dialect]
+    for body in list(map(vector_body, load(dialect))) * 2:
+        try:
+            plain, remembered = read_json(body), read_json(body, bodies)
+        except RequestError:
+            continue
+        assert told(remembered, convert, policy, memory) == told(plain, convert, policy, None)
+        assert repr(read_json(body, bodies)) == repr(read_json(body))  # nobody has changed what is shared
+    assert len(bodies) > 20
 
 
 SCHEMAS = st.sampled_from(

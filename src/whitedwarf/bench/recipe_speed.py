@@ -28,6 +28,7 @@ from whitedwarf.prompt.parse_options import ParseMode, ParseOptions, ParseStart
 from whitedwarf.prompt.recipe_memory import RecipeMemory
 from whitedwarf.prompt.tokenizer import Ids, Tokenizer
 from whitedwarf.protocol.anthropic import convert as messages
+from whitedwarf.protocol.body_memory import BodyMemory
 from whitedwarf.protocol.converted import Converted
 from whitedwarf.protocol.json_body import read_json
 from whitedwarf.protocol.openai_chat import convert as chat
@@ -91,6 +92,7 @@ class Road:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
+        self._bodies = BodyMemory()
         self._memory = RecipeMemory()
 
     def encoder(self, dialect: str) -> Callable[[bytes], Ids]:
@@ -98,7 +100,7 @@ class Road:
         convert = CONVERTERS[dialect]
 
         def run(body: bytes) -> Ids:
-            request = convert(read_json(body), OFFICIAL, self._memory)
+            request = convert(read_json(body, self._bodies), OFFICIAL, self._memory)
             prompt = encode(request.conversation, request.version, memory=self._memory)
             return self.tokenizer.encode_prompt(prompt)
 
@@ -111,6 +113,7 @@ class Road:
     def forget(self) -> None:
         """As after a start."""
         self.tokenizer.forget()
+        self._bodies.clear()
         self._memory.clear()
 
 

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from whitedwarf.conversation.message import LatestReminder, Message, ToolMessage, UserMessage
 
 Run: TypeAlias = tuple[Message, ...]
+_USER_SIDE = (UserMessage, ToolMessage)
 
 
 def runs(turns: Sequence[Message]) -> list[Run]:
@@ -23,6 +24,6 @@ def runs(turns: Sequence[Message]) -> list[Run]:
 
 
 def _goes_on(earlier: Message, later: Message) -> bool:
-    if isinstance(earlier, LatestReminder):
-        return isinstance(later, LatestReminder)
-    return isinstance(earlier, UserMessage | ToolMessage) and isinstance(later, UserMessage | ToolMessage)
+    if isinstance(earlier, _USER_SIDE):
+        return isinstance(later, _USER_SIDE)
+    return isinstance(earlier, LatestReminder) and isinstance(later, LatestReminder)

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from whitedwarf.conversation.json_value import Json
 from whitedwarf.prompt.json_style import FloatStyle, Spacing, dumps
+from whitedwarf.protocol.body_memory import History
 from whitedwarf.protocol.failures import MalformedRequest
 
 Reader: TypeAlias = Callable[[Any], Any]
@@ -108,7 +109,11 @@ def _integer(expected: str, allowed: range) -> Reader:
 def variant(*names: str) -> Reader:
     """A reader of one of these names."""
 
+    known = frozenset(names)
+
     def read(value: Json) -> str:
+        if type(value) is str and value in known:
+            return value
         if isinstance(value, dict):
             return _variant_in_map(value)
         if not isinstance(value, str):
@@ -130,9 +135,11 @@ def variant(*names: str) -> Reader:
 
 
 def list_of(read_item: Reader) -> Reader:
-    """A reader of lists."""
+    """A reader of lists; `read_item` is pure and lives as long as the program, so a history may keep what it gave."""
 
     def read(value: Json) -> list[Any]:
+        if type(value) is History:
+            return value.read_each(read_item)
         if not isinstance(value, list | tuple):
             raise wrong_type(value, "a sequence")
         return [read_item(item) for item in value]
@@ -162,6 +169,12 @@ class Field:
     def read_member(self, value: Json) -> Any:
         """The member's value: what the reader makes of it, or the default for null."""
         return self.default if value is None and not self.is_required else self.read(value)
+
+    @property
+    def member_reader(self) -> Reader:
+        """The shortest way to `read_member`."""
+        is_plain = type(self) is Field and self.is_required
+        return self.read if is_plain else self.read_member
 
 
 def required(read: Reader) -> Field:
@@ -202,16 +215,21 @@ def record(name: str, fields: Mapping[str, Field], make: Callable[..., Any]) -> 
 
     defaults = {key: field.default for key, field in fields.items()}
     needed = tuple(key for key, field in fields.items() if field.is_required)
-    readers = {key: field.read_member for key, field in fields.items()}
+    readers = {key: field.member_reader for key, field in fields.items()}
+    texts = frozenset(key for key, field in fields.items() if field.read is string)  # most members, and read at once
 
     def _complete(members: dict[str, Any]) -> dict[str, Any]:
         for key in needed:
             if key not in members:
                 raise MalformedRequest(f"missing field `{key}`")
-        return defaults | members
+        return defaults | members  # in the declared order
 
     def _read_members(value: Mapping[str, Json]) -> dict[str, Any]:
-        return {key: readers[key](member) for key, member in value.items() if key in readers}
+        return {
+            key: member if type(member) is str and key in texts else readers[key](member)
+            for key, member in value.items()
+            if key in readers
+        }
 
     def _from_list(value: Sequence[Json]) -> dict[str, Any]:
         read_members = _read_members(dict(zip(fields, value, strict=False)))
@@ -253,7 +271,9 @@ def tagged(name: str, readers: Mapping[str, Reader], tag: str = "type", *, is_in
     def read(value: Json) -> Any:
         try:
             if isinstance(value, dict):
-                return readers[_kind_of(value)](value)
+                kind = value.get(tag)
+                known = readers.get(kind) if type(kind) is str else None
+                return known(value) if known else readers[_kind_of(value)](value)
             if isinstance(value, list | tuple):  # the tag comes first
                 return readers[_kind_of(dict(zip((tag,), value, strict=False)))](value[1:])
         except _TooLong as error:

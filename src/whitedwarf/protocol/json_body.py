@@ -13,7 +13,9 @@ from collections.abc import Iterable
 
 from whitedwarf.conversation.json_value import MAX_INTEGER, MIN_INTEGER, Json, check_json
 from whitedwarf.errors import ConversationError
+from whitedwarf.protocol.body_memory import BodyMemory
 from whitedwarf.protocol.failures import InvalidJson, MalformedRequest
+from whitedwarf.protocol.history_reader import NewPart, read_with_history
 from whitedwarf.protocol.json_fault import MAX_TEXT_DEPTH, first_fault
 
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -21,9 +23,14 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _EXACT_DIGITS = 20  # as many characters as the longest integer that stays one
 
 
-def read_json(body: bytes | str) -> Json:
-    """The value that a body spells; InvalidJson with the official text if there is none."""
+def read_json(body: bytes | str, memory: BodyMemory | None = None) -> Json:
+    """The value that a body spells; InvalidJson with the official text if there is none.
+
+    With a memory, what earlier bodies had too is not read again, and nobody may change the value.
+    """
     try:
+        if memory is not None and isinstance(body, bytes):
+            return _read_on(body, memory)
         return _read(_text_of(body))
     except (ValueError, RecursionError):
         fault = _fault_of(body)
@@ -55,6 +62,19 @@ def _read(text: str) -> Json:
     if _SURROGATE_ESCAPE.search(text):
         _check_surrogates(value)
     return value
+
+
+def _read_on(body: bytes, memory: BodyMemory) -> Json:
+    try:
+        return read_with_history(body, _DECODER, _check_new, memory)
+    except (ValueError, RecursionError):
+        return _read(body.decode())
+
+
+def _check_new(part: NewPart) -> None:
+    _check_depth(part.members)
+    if any(map(_SURROGATE_ESCAPE.search, part.texts)):
+        _check_surrogates(part.members)
 
 
 def _check_depth(value: Json) -> None:

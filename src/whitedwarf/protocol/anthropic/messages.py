@@ -16,7 +16,9 @@ from whitedwarf.prompt.json_style import FloatStyle, dumps
 from whitedwarf.protocol.anthropic.answer_in_history import EarlierAnswer
 from whitedwarf.protocol.anthropic.blocks import (
     Block,
+    ResultPart,
     ServerToolBlock,
+    TextBlock,
     ThinkingBlock,
     ToolAddition,
     ToolReference,
@@ -164,14 +166,18 @@ class _Reader:
         references = [part for part in block.parts if isinstance(part, ToolReference)]
         brought = [tool for reference in references for tool in self._found(reference, otherwise)]
         path = f"{place}.tool_result"
-        pieces = [
-            part.name
-            if isinstance(part, ToolReference)
-            else self._piece(part, Place(path, f"{path}.content[{number}]"))
-            for number, part in enumerate(block.parts)
-        ]
+        pieces = [self._part(part, path, number) for number, part in enumerate(block.parts)]
         self._messages.append(ToolMessage(assembled(pieces), self._answered(block.tool_use_id)))
         return brought
+
+    def _part(self, part: ResultPart, path: str, number: int) -> Piece:
+        match part:
+            case TextBlock():  # most of them
+                return part.text
+            case ToolReference():
+                return part.name
+            case _:
+                return self._piece(part, Place(path, f"{path}.content[{number}]"))
 
     def _answered(self, call_id: str | None) -> str | None:
         """The id of the call that has its result now; without one, the first open call is meant."""
@@ -195,6 +201,8 @@ class _Reader:
         return []
 
     def _shown(self, position: int, block: Showable) -> Piece:
+        if isinstance(block, TextBlock):  # most of them
+            return block.text
         place = f"messages.{self._index}.content[{position}]"
         return self._piece(block, Place(place, place))
 

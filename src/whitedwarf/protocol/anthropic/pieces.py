@@ -4,7 +4,7 @@ Promises: pieces are joined by blank lines, an image being a place and not a spe
 model sees them, with the official texts and paths (spec/recipe.md 5 and 11).
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -43,8 +43,10 @@ class Place:
     error_path: str
 
 
-def assembled(pieces: Iterable[Piece]) -> Content:
+def assembled(pieces: Sequence[Piece]) -> Content:
     """The pieces one after the other."""
+    if len(pieces) == 1 and isinstance(only := pieces[0], str):
+        return only
     texts: list[list[str]] = [[]]
     sources: list[ImageSource] = []
     for index, piece in enumerate(pieces):

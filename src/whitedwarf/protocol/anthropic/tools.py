@@ -57,7 +57,7 @@ def declaration(value: Json) -> Declaration:
         raise MalformedRequest("missing field `name`")
     return DeclaredTool(
         _member(members, "name", string),
-        _member(members, "description", optional(string).read),
+        _member(members, "description", string),
         members.get("input_schema"),
         is_deferred=bool(_member(members, "defer_loading", boolean)),
     )

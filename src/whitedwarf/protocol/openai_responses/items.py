@@ -190,10 +190,14 @@ def read_item(value: Json) -> Item:
     return item
 
 
+_READ_ITEMS = list_of(read_item)
+
+
 def read_input(value: Json) -> str | tuple[Item, ...]:
     """The whole input: one text, or its items."""
     if isinstance(value, str):
         return value
     if not isinstance(value, list | tuple):
         raise MalformedRequest("input should be a string or a list of input items")
-    return tuple(read_item(item) for item in value)
+    items: list[Item] = _READ_ITEMS(value)
+    return tuple(items)
