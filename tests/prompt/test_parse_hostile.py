@@ -114,3 +114,21 @@ def test_a_call_of_a_thousand_parameters_is_whole() -> None:
     events = parser.feed_text(TEXTS["parameters"](10_000) + "</｜DSML｜invoke>\n</｜DSML｜tool_calls>")
     (finished,) = [event for event in events if isinstance(event, ToolCallFinished)]
     assert finished.arguments.count('"a": "x"') == 1_000
+
+
+@pytest.mark.parametrize("text", ["<", "<｜", "<｜place▁hold", "<think>"])
+def test_a_thought_full_of_half_control_tokens_is_counted_in_linear_time(text: str, deepseek: Tokenizer) -> None:
+    read = OutputParser(ParseOptions(mode=ParseMode.STRICT, start=ParseStart.REASONING), deepseek)
+    read.feed_text(text * 400_000)
+    assert read.finish(BackendReason.STOP)
+
+
+def test_spelt_control_tokens_are_found_longest_first(deepseek: Tokenizer) -> None:
+    spellings = sorted(deepseek.vocabulary.special_ids, key=len, reverse=True)
+    slow = re.compile("|".join(map(re.escape, spellings)))
+    dice = random.Random(2)
+    for _ in range(300):
+        chosen = [dice.choice([*spellings, "<", "｜", "1", "｜>"]) for _ in range(6)]
+        text = "".join(spelling[: dice.randint(1, 40)] for spelling in chosen)
+        counted = sum(len(deepseek.encode(stretch)) for stretch in slow.split(text)) + len(slow.findall(text))
+        assert deepseek.count_spelt(text) == counted
