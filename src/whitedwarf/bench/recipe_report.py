@@ -29,7 +29,8 @@ class RecipeReport:
         peer = f"deepseek-recipe {self.wheel}" if self.wheel else "NOT INSTALLED: nothing to compare with"
         lines = [
             f"{self.cpu}, {self.threads} threads, load {self.load:.1f}; official library: {peer}",
-            f"medians of {self.repeats} conversations in ms (quartiles); request bytes to token ids",
+            f"medians of {self.repeats} conversations in ms (quartiles); request bytes to token ids: an array of "
+            "32-bit integers here, a list in the official library",
             f"{'':>24} {'ours':>8} {'best':>8} {'quartiles':>15} {'official':>9} {'best':>8} {'quartiles':>15}",
         ]
         for sample in self.requests:
