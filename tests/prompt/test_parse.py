@@ -99,6 +99,39 @@ def test_odd_parameter_names_survive_every_cut_p07(name: str) -> None:
     assert answer.repairs == ()
 
 
+BODIES = {
+    '{"cmd":"ls"}': '{"cmd":"ls"}',
+    '\n {"cmd": "grep \'parameter name=\' {}"}\n': '{"cmd": "grep \'parameter name=\' {}"}',
+    '{"cmd": "ls"': '{"arguments": "{\\"cmd\\": \\"ls\\""}',
+    "ls -la\n": '{"arguments": "ls -la"}',
+    "[1]": '{"arguments": "[1]"}',
+    "a {b}": '{"arguments": "a {b}"}',
+    '{"a": 1} b': '{"arguments": "{\\"a\\": 1} b"}',
+}
+
+
+@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize("blank", ["", " "])
+def test_a_call_without_parameter_tags_keeps_what_it_says(body: str, blank: str) -> None:
+    written = block(call("run", body).replace(D, D + blank), RUN)
+    answer = in_every_cut(written, SALVAGE)
+    assert answer.finished == (("run", BODIES[body]), *RUN_LS)
+    assert answer.repairs == (RepairKind.BODY_WITHOUT_PARAMETERS,)
+    answer = in_every_cut(written.replace(f"</{D}{blank}invoke>\n", "", 1), SALVAGE)
+    assert answer.finished == (("run", BODIES[body]), *RUN_LS)
+    assert answer.repairs == (RepairKind.UNCLOSED_CALL, RepairKind.BODY_WITHOUT_PARAMETERS)
+
+
+def test_an_object_at_the_end_is_a_call_and_a_cut_one_is_none() -> None:
+    opened = f'<{D}tool_calls>\n<{D}invoke name="run">'
+    answer = in_every_cut(opened + '{"a": {}}', SALVAGE)
+    assert answer.finished == (("run", '{"a": {}}'),)
+    assert answer.repairs == (RepairKind.UNCLOSED_CALL, RepairKind.BODY_WITHOUT_PARAMETERS)
+    for cut_off in ('{"a": {}', "ls"):
+        assert in_every_cut(opened + cut_off, SALVAGE).repairs == (RepairKind.TRUNCATED_CALL,)
+    assert in_every_cut(opened + '{"a": 1}', SALVAGE, BackendReason.LENGTH).finished == ()
+
+
 def test_a_parameter_without_a_type_is_a_string() -> None:
     answer = in_every_cut(block(RUN.replace(' string="true"', "")), SALVAGE)
     assert (answer.finished, answer.repairs) == (RUN_LS, (RepairKind.BAD_ATTRIBUTE,))

@@ -39,6 +39,8 @@ class RepairKind(StrEnum):
     UNWANTED_CALL = "unwanted_call"
     BAD_ATTRIBUTE = "bad_attribute"
     INVALID_JSON = "invalid_json"
+    BODY_WITHOUT_PARAMETERS = "body_without_parameters"
+    UNASKED_THOUGHT = "unasked_thought"
     UNCLOSED_CALL = "unclosed_call"
     TRUNCATED_CALL = "truncated_call"
     RUNAWAY_CALL = "runaway_call"

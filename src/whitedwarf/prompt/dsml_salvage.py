@@ -4,6 +4,10 @@ Promises: finished calls have valid JSON objects as arguments; well-formed block
 was cut off is never closed; whatever the model writes nothing is raised, and no markup of a recognised block is shown.
 String values stream live; JSON values wait for their end, for an invalid one becomes a string. A block without a call
 gives the answer back. Calls that nobody asked for (`is_wanted` false) vanish.
+
+A call without any parameter tag, but with text where these belong: a JSON object is the arguments. Any other text is
+kept as `{"arguments": text}`, which is how the recipe writes arguments that it cannot split into parameters: an agent
+refuses it by its schema and the model sees what it wrote, while `{}` may be a valid call that nobody meant.
 """
 
 import re
@@ -12,17 +16,19 @@ from collections.abc import Callable
 from whitedwarf.conversation.events import RepairKind
 from whitedwarf.prompt.answer_reader import AnswerReader
 from whitedwarf.prompt.event_log import EventLog
-from whitedwarf.prompt.json_text import escaped, is_json, quoted
+from whitedwarf.prompt.json_text import escaped, is_json, is_json_object, quoted
 from whitedwarf.prompt.marker_matcher import Pattern
 from whitedwarf.prompt.markup import Markup
 from whitedwarf.prompt.output_segment import Segment
-from whitedwarf.prompt.parse_state import Rule, drop, limited_state, state
+from whitedwarf.prompt.parse_state import Action, Rule, drop, limited_state, state
+from whitedwarf.prompt.special import SpecialToken
 from whitedwarf.prompt.text_scanner import TextScanner
 
 _TAG_LIMIT = 32  # characters of a tag after its DSML token; longer is prose
 _BLOCK_TAGS = ("tool_calls", " calls")
 _TAG = re.compile(r" ?[\w-]*( [\w-]*)?( name=.*)?", re.DOTALL)  # after its DSML token, whole or not; else it is prose
 _QUOTED_NAME = re.compile(r'\s*"([^"]*)"')
+_NEXT_TAG = re.compile(rf"<?({SpecialToken.DSML.value})? ?\Z")  # the beginning of a tag, at the end of a text
 _KIND = re.compile(r"""string=["']?(true|false)\Z""")
 
 
@@ -40,6 +46,7 @@ class SalvageReader:
         self._text: list[str] = []
         self._has_call = False
         self._has_parameters = False
+        self._unread = ""  # text of the open call outside its parameters
         self._is_between = False  # in an open call, but in none of its parameters
         self._is_json_value = False  # the open value
         self._closed_by: Callable[[str], None] = self._close_block
@@ -54,13 +61,18 @@ class SalvageReader:
         )
         self._block = state([Rule(invoke, self._to_name), close], drop)
         self._name = state([Rule(Pattern(">"), self._start_call)], self._collect)
-        next_call = Rule(invoke, self._start_next_call)
-        self._body = state(
-            [Rule(Pattern("parameter name="), self._to_key), next_call, close], self._collect, flushes=True
+        close_call = Rule(Pattern(markup.close_tag), self._to_call_closer)
+        body = [Rule(Pattern("parameter name="), self._to_key), Rule(invoke, self._start_next_call), close_call]
+        self._body = state([*body, Rule(Pattern("{"), self._to_object)], self._collect, flushes=True)
+        self._object = state(
+            [close_call, *self._next_tags(markup, self._start_next_call, self._to_key)], self._collect, flushes=True
         )
         key_ends = [Rule(Pattern(text), self._to_value) for text in ('">', "'>")]
         self._key = state([*key_ends, Rule(Pattern(markup.close_tag), self._drop_parameter)], self._collect)
-        value_ends = [Rule(Pattern(markup.close_tag), self._end_value), *self._forgotten_closers(markup)]
+        value_ends = [
+            Rule(Pattern(markup.close_tag), self._end_value),
+            *self._next_tags(markup, self._start_call_in_value, self._start_key_in_value),
+        ]
         self._string = state(value_ends, self._escaped, flushes=True)
         self._json = state(value_ends, self._collect)
         self._done = state([], drop)
@@ -83,7 +95,9 @@ class SalvageReader:
         """The output ended: a call is closed only if the model meant to end and began nothing after its last tag."""
         if not self._calls.has_open_call:
             return
-        if is_complete and self._is_between and not self._collected().strip():
+        text = self._collected()
+        self._unread += text
+        if is_complete and self._is_between and (not text.strip() or self._has_object()):
             self._repair(RepairKind.UNCLOSED_CALL)
             self._end_call()
         else:
@@ -181,6 +195,7 @@ class SalvageReader:
             self._repair(RepairKind.BAD_ATTRIBUTE)
         self._has_call = True
         self._has_parameters = False
+        self._unread = ""
         self._calls.start_call(found.group(1) if found else text.strip(" \"'"))
         self._to_body()
 
@@ -190,8 +205,20 @@ class SalvageReader:
         self._closed_by = self._close_call
         self._scanner.enter(self._body)
 
+    def _to_object(self) -> None:
+        """A `{` where the parameters belong: in an object, only whole tags count."""
+        is_first = not (self._has_parameters or "".join(self._text).strip())
+        self._text.append("{")
+        if is_first:
+            self._scanner.enter(self._object)
+
+    def _to_call_closer(self) -> None:
+        self._unread += self._collected()
+        self._to_closer()
+
     def _start_next_call(self) -> None:
         self._repair(RepairKind.UNCLOSED_CALL)
+        self._unread += _NEXT_TAG.sub("", self._collected())
         self._end_call()
         self._to_name()
 
@@ -211,8 +238,18 @@ class SalvageReader:
             self._to_block()
 
     def _end_call(self) -> None:
-        self._calls.arguments("}" if self._has_parameters else "{}")
+        self._calls.arguments("}" if self._has_parameters else self._arguments_without_parameters())
         self._calls.finish_call()
+
+    def _has_object(self) -> bool:
+        return not self._has_parameters and is_json_object(self._unread)
+
+    def _arguments_without_parameters(self) -> str:
+        text = self._unread.strip()
+        if not text:
+            return "{}"
+        self._repair(RepairKind.BODY_WITHOUT_PARAMETERS)
+        return text if self._has_object() else f'{{"arguments": {quoted(text)}}}'
 
     # a parameter
 
@@ -242,13 +279,12 @@ class SalvageReader:
     def _escaped(self, text: str, segment: Segment, offset: int) -> None:
         self._calls.arguments(escaped(text))
 
-    def _forgotten_closers(self, markup: Markup) -> list[Rule]:
+    def _next_tags(self, markup: Markup, to_call: Action, to_key: Action) -> list[Rule]:
         """The beginning of the next tag within a value: the value was not closed."""
-        actions = {"invoke": self._start_call_in_value, "parameter": self._start_key_in_value}
         return [
             Rule(Pattern(f"{markup.open_tag}{blank}{tag} name=", eats_newlines=True), action)
             for blank in ("", " ")
-            for tag, action in actions.items()
+            for tag, action in (("invoke", to_call), ("parameter", to_key))
         ]
 
     def _start_call_in_value(self) -> None:

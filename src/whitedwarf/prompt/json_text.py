@@ -26,5 +26,10 @@ def is_json(text: str) -> bool:
     return True
 
 
+def is_json_object(text: str) -> bool:
+    """Whether the text is one JSON object, blanks around it or not."""
+    return text.lstrip().startswith("{") and is_json(text)
+
+
 def _refuse(word: str) -> None:
     raise ValueError(f"{word} is no JSON number")
