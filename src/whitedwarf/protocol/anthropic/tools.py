@@ -134,10 +134,10 @@ class Toolbox:
         return chosen_tools(tools, wish.choice, wish.name, self._policy, is_thinking=is_thinking)
 
     def _possible(self, wish: ToolWish) -> ToolWish:
-        """A server's tool that is left out cannot be required."""
+        """A server's tool that is left out cannot be required; officially, nor can a function of its name."""
         is_function = any(tool.name == wish.name for tool in self._declared if isinstance(tool, DeclaredTool))
         is_left_out = any(tool.name == wish.name for tool in self._declared if isinstance(tool, ServerTool))
-        return ToolWish() if is_left_out and not is_function else wish
+        return ToolWish() if is_left_out and (self._policy.is_official or not is_function) else wish
 
 
 def _functions(declared: Iterable[Declaration], policy: Policy) -> Iterator[DeclaredTool]:
