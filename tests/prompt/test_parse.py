@@ -280,6 +280,32 @@ def test_control_tokens_out_of_place_vanish_and_are_counted(options: ParseOption
     assert answer.repairs == (RepairKind.STRAY_MARKUP,) * 2
 
 
+@pytest.mark.parametrize("is_json", [False, True])
+def test_a_thought_nobody_asked_for_is_no_answer(is_json: bool) -> None:
+    options = ParseOptions(parse_json_output=is_json)
+    answer = in_every_cut('\n<think>\nHm, {"a <think>\n\n</think>\n\n{"b": 1}', options)
+    assert (answer.reasoning, answer.text) == ('Hm, {"a ', '{"b": 1}')
+    assert answer.repairs == (RepairKind.UNASKED_THOUGHT, RepairKind.STRAY_MARKUP)
+    assert in_every_cut("<think>So it", options).reasoning == "So it"
+    called = in_every_cut("<think>So " + block(RUN), options)
+    assert (called.finished, called.repairs[1:]) == (RUN_LS, (RepairKind.CALL_IN_REASONING,))
+
+
+def test_a_thought_nobody_asked_for_is_one_in_ids_too(nano: Tokenizer) -> None:
+    ids = nano.encode_rendered("<think>So</think>\n\nYes <think>")
+    answer = parse_ids([[i] for i in ids], SALVAGE, nano)
+    assert (answer.reasoning, answer.text) == ("So", "Yes ")
+    assert answer.repairs == (RepairKind.UNASKED_THOUGHT, RepairKind.STRAY_MARKUP)
+    spelt = parse_ids([nano.encode("<think>So</think>Yes")], SALVAGE, nano)
+    assert (spelt.reasoning, spelt.text) == ("", "<think>So</think>Yes")
+
+
+def test_an_answer_the_prompt_began_has_no_thought_of_its_own() -> None:
+    answer = in_every_cut("<think>a</think>b", ParseOptions(start=ParseStart.CONTENT_CONTINUED))
+    assert (answer.text, answer.repairs) == ("ab", (RepairKind.STRAY_MARKUP,))
+    assert parse_text(["<think>a</think>b"], STRICT).text == "<think>ab"
+
+
 def test_control_tokens_out_of_place_are_shown_officially() -> None:
     assert parse_text(["a <think>b<｜User｜>c"], STRICT).text == "a <think>b<｜User｜>c"
 

@@ -1,8 +1,9 @@
 """Reasoning, answer and JSON answer: the states before any block of calls (spec/recipe.md 12).
 
 Promises: stop strings count only in the answer; leading newlines of a new thought or answer are dropped; control tokens
-that mean nothing in an answer vanish, officially they are shown. What a block of calls means is left to `block_rules`,
-what ends the answer to `stop`.
+that mean nothing in an answer vanish, officially they are shown. Where nobody asked for a thought, one that the answer
+begins with (`<think>` up to `</think>` or the end) is reasoning and no answer; officially it is shown. What a block of
+calls means is left to `block_rules`, what ends the answer to `stop`.
 """
 
 from collections.abc import Callable, Sequence
@@ -45,12 +46,16 @@ class AnswerReader:
         stops_at_newline = [rule for rule in stops if rule.pattern.text == NEWLINE and not options.parse_json_output]
         self._thought_start = _dropping_newlines([], self._to_reasoning)
         self._answer_start = _dropping_newlines(stops_at_newline, self.go_on)
-        strays = [Rule(pattern, self._drop_stray) for pattern in markup.strays if self._is_salvage]
+        strays = self._stray_rules(markup) if self._is_salvage else []
         ignored = [Rule(Pattern(markup.think_close), _nothing), *strays]
         end_thought = Rule(Pattern(markup.think_close, eats_newlines=True), self._end_thought)
         self.reasoning = state([end_thought, *block_rules, *strays], log.reasoning, flushes=True)
         self.content = state([*stops, *ignored, *block_rules], log.text, flushes=True, is_shared=not stops)
         self._make_json_states(stops, ignored, block_rules)
+
+    def _stray_rules(self, markup: Markup) -> list[Rule]:
+        strays = [Rule(pattern, self._drop_stray) for pattern in markup.strays]
+        return [Rule(Pattern(markup.think_open), self._open_thought), *strays]
 
     def _make_json_states(self, stops: Sequence[Rule], ignored: Sequence[Rule], block_rules: Sequence[Rule]) -> None:
         """Officially nothing but a stop string or the fence ends the JSON: calls and control tokens in it are shown."""
@@ -112,6 +117,16 @@ class AnswerReader:
         assert segment is not None
         self._log.text(bracket, segment, 0)
         self._to_json()
+
+    def _open_thought(self) -> None:
+        """A thought may only stand where the answer begins; anywhere else its opening is a token out of place."""
+        is_first = not (self.is_thinking or self._is_in_json or self._log.has_text)
+        if self._options.start is ParseStart.CONTENT and is_first:
+            self._log.repair(RepairKind.UNASKED_THOUGHT)
+            self.is_thinking = True
+            self._scanner.enter(self._thought_start)
+        else:
+            self._drop_stray()
 
     def _drop_stray(self) -> None:
         self._log.repair(RepairKind.STRAY_MARKUP)

@@ -24,6 +24,8 @@ class EventLog:
         self._thought: list[str] = []
         self._arguments: list[str] = []
         self._open_name: str | None = None
+        self.has_text = False
+        """Whether anything but blanks was answered."""
         self.calls_started = 0
         self.calls_finished = 0
         self.reasoning_tokens = 0
@@ -56,6 +58,7 @@ class EventLog:
 
     def text(self, text: str, segment: Segment, offset: int) -> None:
         """More of the answer."""
+        self.has_text = self.has_text or bool(text.strip())
         self._events.append(TextDelta(text, segment.token_span))
 
     def start_call(self, name: str) -> None:

@@ -3,17 +3,18 @@
 from dataclasses import dataclass
 
 from whitedwarf.prompt.marker_matcher import Pattern
-from whitedwarf.prompt.output_segment import CONTROL_DSML, CONTROL_OTHER, CONTROL_THINK_CLOSE
+from whitedwarf.prompt.output_segment import CONTROL_DSML, CONTROL_OTHER, CONTROL_THINK_CLOSE, CONTROL_THINK_OPEN
 from whitedwarf.prompt.special import GROUNDING_TOKENS, SpecialToken
 
 
 @dataclass(frozen=True, slots=True)
 class Markup:
-    """Everything that is built from the two control tokens; V4.1 puts a space after the second one, V4 does not.
+    """Everything that is built from the three control tokens; V4.1 puts a space after the last one, V4 does not.
 
     `strays`: the other control tokens, which mean nothing in an answer; those around places in an image do.
     """
 
+    think_open: str
     think_close: str
     dsml: str
     strays: tuple[Pattern, ...]
@@ -34,7 +35,7 @@ class Markup:
         return Pattern(f"{self.close_tag} calls>"), Pattern(f"{self.close_tag}tool_calls>")
 
 
-_MEANT = (SpecialToken.THINK_CLOSE, SpecialToken.DSML, *GROUNDING_TOKENS)
+_MEANT = (SpecialToken.THINK_OPEN, SpecialToken.THINK_CLOSE, SpecialToken.DSML, *GROUNDING_TOKENS)
 _STRAYS = tuple(Pattern(token.value) for token in SpecialToken if token not in _MEANT)
-SPELT = Markup(SpecialToken.THINK_CLOSE.value, SpecialToken.DSML.value, _STRAYS)
-TYPED = Markup(CONTROL_THINK_CLOSE, CONTROL_DSML, (Pattern(CONTROL_OTHER),))
+SPELT = Markup(SpecialToken.THINK_OPEN.value, SpecialToken.THINK_CLOSE.value, SpecialToken.DSML.value, _STRAYS)
+TYPED = Markup(CONTROL_THINK_OPEN, CONTROL_THINK_CLOSE, CONTROL_DSML, (Pattern(CONTROL_OTHER),))

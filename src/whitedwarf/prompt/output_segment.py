@@ -18,8 +18,10 @@ CONTROL_OTHER = "\udc00"
 CONTROL_THINK_CLOSE = "\udc01"
 CONTROL_DSML = "\udc02"
 CONTROL_GROUNDING = "\udc03"
+CONTROL_THINK_OPEN = "\udc04"
 REPLACEMENT = "\ufffd"
 _STAND_INS = {
+    SpecialToken.THINK_OPEN.value: CONTROL_THINK_OPEN,
     SpecialToken.THINK_CLOSE.value: CONTROL_THINK_CLOSE,
     SpecialToken.DSML.value: CONTROL_DSML,
     **{token.value: CONTROL_GROUNDING for token in GROUNDING_TOKENS},
