@@ -24,7 +24,8 @@ class AnswerForm:
 def schema_form(schema: Json, policy: Policy, *, is_strict: bool) -> AnswerForm:
     """The form of a schema; RefusedRequest for one that is none. Officially a strict one is enforced in strict form."""
     if policy.is_official and is_strict:
-        return AnswerForm(JsonSchema(schema), strict_response(schema))
+        enforced = strict_response(schema)  # refuses what is no schema at all, before JsonSchema would
+        return AnswerForm(JsonSchema(schema), enforced)
     problem = first_problem(schema)
     if problem is not None:
         raise RefusedRequest(f"Invalid json schema: {problem}")
