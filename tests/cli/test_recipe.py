@@ -161,6 +161,17 @@ def test_what_is_known_of_the_prompt_too_late_is_not_told(first: Any, recipe: Re
     assert result["expect"]["final"]["system_fingerprint"] is None
 
 
+def test_text_and_ids_in_one_answer_are_both_read(recipe: Recipe) -> None:
+    request = {"model": "DeepSeek-V4-Pro", "messages": [{"role": "user", "content": "a"}]}
+    chunks = [["text", "a", 2], ["tokens", [68]], ["text", "c", 1], ["finish", "stop"]]
+    line = {"id": "a", "protocol": "chat", "request": request, "chunks": chunks}
+    (result,) = recipe("parse", [json.dumps(line).encode()])
+    final = result["expect"]["final"]
+    assert final["usage"]["completion_tokens"] == 4
+    message = final["choices"][0]["message"]
+    assert (message["reasoning_content"] or "") + (message["content"] or "") == "abc"
+
+
 def test_an_answer_begins_with_its_first_text(recipe: Recipe) -> None:
     chat = {"model": "DeepSeek-V4-Pro", "messages": [{"role": "user", "content": "a"}]}
     responses = {"model": "DeepSeek-V4-Pro", "input": "a"}

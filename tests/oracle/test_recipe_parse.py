@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fakes.tokenizer_json import metadata_from_tokenizer_json
 from prompt.parse_facts import Fact, facts_of
-from prompt.streams import cut
+from prompt.streams import D, cut
 from prompt.test_parse_streams import SIZES, STOPS, WORDS
 from whitedwarf.conversation.events import BackendReason, Event, Finished
 from whitedwarf.prompt.parse import OutputParser
@@ -43,6 +43,7 @@ OPTIONS = st.builds(
     stop_strings=STOPS,
 )
 PARTS = st.lists(st.sampled_from([*WORDS, 'true">', 'false">', 'rue">']), max_size=16)
+WHOLE_WORDS = [*WORDS, 'true">', f"<{D}tool_calls>\\n", f'<{D}invoke name="f">', '{"', "STOP"]
 Push = tuple[list[Fact], bool]
 
 
@@ -155,4 +156,28 @@ def test_id_streams_are_parsed_as_officially(
         chunks.append(ids[:size])
         ids = ids[size:]
     chunks = [chunk for chunk in [*chunks, ids] if chunk]
+    assert our_run(chunks, options, reason, ours) == official_run(chunks, options, reason, theirs)
+
+
+@pytest.mark.slow
+@settings(max_examples=3000)
+@given(st.data(), st.lists(st.sampled_from(WHOLE_WORDS), max_size=16), SIZES, OPTIONS, st.sampled_from(list(REASONS)))
+def test_streams_of_text_and_ids_are_parsed_as_officially(
+    theirs: official.Tokenizer,
+    ours: Tokenizer,
+    data: st.DataObject,
+    parts: list[str],
+    sizes: list[int],
+    options: ParseOptions,
+    reason: BackendReason | None,
+) -> None:
+    chunks: list[Any] = []
+    for piece in cut("".join(parts), sizes):
+        kind = data.draw(st.integers(0, 5))
+        if kind < 3:
+            chunks.append(piece)
+        else:
+            ids = (ours if kind == 3 else theirs).encode(piece)
+            ids += data.draw(st.sampled_from([[]] * 12 + [[3574], [102], [1], [999_999]]))
+            chunks += [ids] if ids else []
     assert our_run(chunks, options, reason, ours) == official_run(chunks, options, reason, theirs)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from prompt.streams import Answer, D, block, call, parameter, parse_ids, parse_text
+from prompt.streams import Answer, D, add_up, block, call, parameter, parse_ids, parse_text
 from whitedwarf.conversation.events import (
     BackendReason,
     Finished,
@@ -310,11 +310,20 @@ def test_control_tokens_out_of_place_are_shown_officially() -> None:
     assert parse_text(["a <think>b<｜User｜>c"], STRICT).text == "a <think>b<｜User｜>c"
 
 
-def test_an_answer_fed_text_and_ids_is_refused(nano: Tokenizer) -> None:
-    parser = OutputParser(SALVAGE, nano)
-    parser.feed_text("a")
-    with pytest.raises(ValueError, match="one kind"):
-        parser.feed_ids([1])
+def test_text_and_ids_may_come_for_one_answer(nano: Tokenizer) -> None:
+    close, dsml = nano.special_id(SpecialToken.THINK_CLOSE), nano.special_id(SpecialToken.DSML)
+    parser = OutputParser(THINKING, nano)
+    events = parser.feed_text("a </thi") + parser.feed_ids(nano.encode("nk>"))
+    events += parser.feed_ids([*nano.encode(" b\n"), close]) + parser.feed_text("c\n\n<", 3)
+    events += parser.feed_ids([dsml, *nano.encode("tool_calls>\n<")])
+    events += parser.feed_text(RUN.removeprefix("<")) + parser.feed_ids(nano.encode("</"))
+    events += parser.feed_text(f"{D}tool_calls>") + parser.finish(BackendReason.STOP)
+    answer = add_up(events)
+    assert (answer.reasoning, answer.text, answer.finished) == ("a </think> b\n".rstrip(), "c", RUN_LS)
+    assert answer.repairs == ()
+
+
+def test_ids_need_a_tokenizer() -> None:
     with pytest.raises(ValueError, match="no tokenizer"):
         OutputParser(SALVAGE).feed_ids([1])
 

@@ -1,12 +1,14 @@
 """Any answer, cut anywhere: the same events add up; malformed calls never raise; well-formed ones never leak."""
 
 import json
+from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prompt.streams import D, block, call, cut, parameter, parse_ids, parse_text
-from whitedwarf.conversation.events import BackendReason, FinishReason
+from prompt.streams import D, add_up, block, call, cut, parameter, parse_ids, parse_text
+from whitedwarf.conversation.events import BackendReason, Event, FinishReason
+from whitedwarf.prompt.parse import OutputParser
 from whitedwarf.prompt.parse_options import ParseMode, ParseOptions, ParseStart
 from whitedwarf.prompt.special import SpecialToken
 from whitedwarf.prompt.tokenizer import Tokenizer
@@ -103,6 +105,23 @@ def test_whatever_the_model_writes_finished_calls_are_json_objects(
     answer = parse_text([text], options, reason)
     if options.mode is ParseMode.SALVAGE:
         assert all(isinstance(json.loads(arguments), dict) for _, arguments in answer.finished)
+
+
+WHOLE = [word for word in WORDS if word not in ("<｜DS", "ML｜", "th", "ink>", "<", "</")]
+
+
+@settings(max_examples=300)
+@given(st.lists(st.tuples(st.sampled_from(WHOLE), st.booleans()), max_size=16), OPTIONS)
+def test_control_tokens_in_ids_and_spelt_in_text_add_up_to_the_same(
+    nano: Tokenizer, parts: list[tuple[str, bool]], options: ParseOptions
+) -> None:
+    options = replace(options, stop_strings=())  # these may be spelt, but are never tokens
+    parser, events = OutputParser(options, nano), list[Event]()
+    for part, is_text in parts:
+        if not parser.is_finished:
+            events += parser.feed_text(part) if is_text else parser.feed_ids(nano.encode_rendered(part))
+    events += parser.finish(BackendReason.STOP)
+    assert add_up(events) == parse_text([part for part, _ in parts], options)
 
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters='"<>｜'), max_size=12)

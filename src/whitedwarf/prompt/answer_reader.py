@@ -11,8 +11,8 @@ from functools import partial
 
 from whitedwarf.conversation.events import RepairKind
 from whitedwarf.prompt.event_log import EventLog
-from whitedwarf.prompt.marker_matcher import NEWLINE, Pattern, shared_matcher
-from whitedwarf.prompt.markup import Markup
+from whitedwarf.prompt.marker_matcher import NEWLINE, Matcher, Pattern
+from whitedwarf.prompt.markup import STRAY, THINK_CLOSE, THINK_OPEN
 from whitedwarf.prompt.output_segment import Segment
 from whitedwarf.prompt.parse_options import ParseMode, ParseOptions, ParseStart
 from whitedwarf.prompt.parse_state import Action, ParseState, Rule, drop, state
@@ -29,7 +29,6 @@ class AnswerReader:
         self,
         scanner: TextScanner,
         log: EventLog,
-        markup: Markup,
         options: ParseOptions,
         *,
         stop: Callable[[str], None],
@@ -46,16 +45,15 @@ class AnswerReader:
         stops_at_newline = [rule for rule in stops if rule.pattern.text == NEWLINE and not options.parse_json_output]
         self._thought_start = _dropping_newlines([], self._to_reasoning)
         self._answer_start = _dropping_newlines(stops_at_newline, self.go_on)
-        strays = self._stray_rules(markup) if self._is_salvage else []
-        ignored = [Rule(Pattern(markup.think_close), _nothing), *strays]
-        end_thought = Rule(Pattern(markup.think_close, eats_newlines=True), self._end_thought)
+        strays = self._stray_rules() if self._is_salvage else []
+        ignored = [Rule(Pattern(THINK_CLOSE), _nothing), *strays]
+        end_thought = Rule(Pattern(THINK_CLOSE, eats_newlines=True), self._end_thought)
         self.reasoning = state([end_thought, *block_rules, *strays], log.reasoning, flushes=True)
-        self.content = state([*stops, *ignored, *block_rules], log.text, flushes=True, is_shared=not stops)
+        self.content = state([*stops, *ignored, *block_rules], log.text, flushes=True)
         self._make_json_states(stops, ignored, block_rules)
 
-    def _stray_rules(self, markup: Markup) -> list[Rule]:
-        strays = [Rule(pattern, self._drop_stray) for pattern in markup.strays]
-        return [Rule(Pattern(markup.think_open), self._open_thought), *strays]
+    def _stray_rules(self) -> list[Rule]:
+        return [Rule(Pattern(THINK_OPEN), self._open_thought), Rule(STRAY, self._drop_stray)]
 
     def _make_json_states(self, stops: Sequence[Rule], ignored: Sequence[Rule], block_rules: Sequence[Rule]) -> None:
         """Officially nothing but a stop string or the fence ends the JSON: calls and control tokens in it are shown."""
@@ -65,7 +63,7 @@ class AnswerReader:
         inner = [*stops, Rule(Pattern(_FENCE_END), self._to_after_json)]
         if self._is_salvage:
             inner += [*ignored, *block_rules]
-        self._json = state(inner, self._log.text, flushes=True, is_shared=not stops)
+        self._json = state(inner, self._log.text, flushes=True)
         self._after_json = state(block_rules, self._blank, flushes=True)
 
     def begin(self) -> None:
@@ -137,7 +135,7 @@ class AnswerReader:
 
 
 def _dropping_newlines(rules: list[Rule], then: Action) -> ParseState:
-    return ParseState(shared_matcher(()), tuple([rule.action for rule in rules]), drop, after_newlines=then)
+    return ParseState(Matcher(()), tuple([rule.action for rule in rules]), drop, after_newlines=then)
 
 
 def _nothing() -> None:

@@ -7,7 +7,7 @@ the JSON break it here too. See dsml_salvage.py for the reader that repairs.
 from whitedwarf.prompt.event_log import EventLog
 from whitedwarf.prompt.json_text import escaped
 from whitedwarf.prompt.marker_matcher import Pattern
-from whitedwarf.prompt.markup import Markup
+from whitedwarf.prompt.markup import BLOCK_ENDS, CLOSE_TAG, OPEN_TAG
 from whitedwarf.prompt.output_segment import Segment
 from whitedwarf.prompt.parse_state import Rule, drop, state
 from whitedwarf.prompt.text_scanner import TextScanner
@@ -16,14 +16,13 @@ from whitedwarf.prompt.text_scanner import TextScanner
 class DsmlReader:
     """The states from the opening of a block to the end of the answer."""
 
-    def __init__(self, scanner: TextScanner, log: EventLog, markup: Markup) -> None:
+    def __init__(self, scanner: TextScanner, log: EventLog) -> None:
         self._scanner = scanner
         self._log = log
         self._name: list[str] = []
         self._has_parameters = False
-        self._open_tag = markup.open_tag
-        close_tag = Pattern(markup.close_tag)
-        done = [Rule(pattern, self._to_done) for pattern in markup.block_ends]
+        close_tag = Pattern(CLOSE_TAG)
+        done = [Rule(pattern, self._to_done) for pattern in BLOCK_ENDS]
         self._block = state([Rule(Pattern('invoke name="'), self._to_name), *done], drop)
         self._call_name = state([Rule(Pattern('"'), self._start_call)], self._collect_name)
         self._body = state([Rule(Pattern("parameter name="), self._to_key), Rule(close_tag, self._end_call)], drop)
@@ -41,7 +40,7 @@ class DsmlReader:
 
     def content_rules(self) -> list[Rule]:
         """What in reasoning or answer leads here."""
-        return [Rule(Pattern(self._open_tag, eats_newlines=True), self.open_block)]
+        return [Rule(Pattern(OPEN_TAG, eats_newlines=True), self.open_block)]
 
     def finish(self, *, is_complete: bool) -> None:
         """The output ended: an open call stays open."""

@@ -18,7 +18,7 @@ from whitedwarf.prompt.answer_reader import AnswerReader
 from whitedwarf.prompt.event_log import EventLog
 from whitedwarf.prompt.json_text import escaped, is_json, is_json_object, quoted
 from whitedwarf.prompt.marker_matcher import Pattern
-from whitedwarf.prompt.markup import Markup
+from whitedwarf.prompt.markup import CLOSE_TAG, DSML, OPEN_TAG
 from whitedwarf.prompt.output_segment import Segment
 from whitedwarf.prompt.parse_state import Action, Rule, drop, limited_state, state
 from whitedwarf.prompt.special import SpecialToken
@@ -37,12 +37,11 @@ class SalvageReader:
 
     answer: AnswerReader
 
-    def __init__(self, scanner: TextScanner, log: EventLog, markup: Markup, *, is_wanted: bool) -> None:
+    def __init__(self, scanner: TextScanner, log: EventLog, *, is_wanted: bool) -> None:
         self._scanner = scanner
         self._log = log
         self._calls = log if is_wanted else EventLog()
         self._is_wanted = is_wanted
-        self._markup = markup
         self._text: list[str] = []
         self._has_call = False
         self._has_parameters = False
@@ -50,7 +49,7 @@ class SalvageReader:
         self._is_between = False  # in an open call, but in none of its parameters
         self._is_json_value = False  # the open value
         self._closed_by: Callable[[str], None] = self._close_block
-        invoke, close = Pattern("invoke name="), Rule(Pattern(markup.close_tag), self._to_closer)
+        invoke, close = Pattern("invoke name="), Rule(Pattern(CLOSE_TAG), self._to_closer)
         end = [Rule(Pattern(">"), self._opened)]
         end_close = [Rule(Pattern(">"), self._closed)]
         opening = [*end, Rule(invoke, self._open_by_call)]
@@ -61,17 +60,17 @@ class SalvageReader:
         )
         self._block = state([Rule(invoke, self._to_name), close], drop)
         self._name = state([Rule(Pattern(">"), self._start_call)], self._collect)
-        close_call = Rule(Pattern(markup.close_tag), self._to_call_closer)
+        close_call = Rule(Pattern(CLOSE_TAG), self._to_call_closer)
         body = [Rule(Pattern("parameter name="), self._to_key), Rule(invoke, self._start_next_call), close_call]
         self._body = state([*body, Rule(Pattern("{"), self._to_object)], self._collect, flushes=True)
         self._object = state(
-            [close_call, *self._next_tags(markup, self._start_next_call, self._to_key)], self._collect, flushes=True
+            [close_call, *self._next_tags(self._start_next_call, self._to_key)], self._collect, flushes=True
         )
         key_ends = [Rule(Pattern(text), self._to_value) for text in ('">', "'>")]
-        self._key = state([*key_ends, Rule(Pattern(markup.close_tag), self._drop_parameter)], self._collect)
+        self._key = state([*key_ends, Rule(Pattern(CLOSE_TAG), self._drop_parameter)], self._collect)
         value_ends = [
-            Rule(Pattern(markup.close_tag), self._end_value),
-            *self._next_tags(markup, self._start_call_in_value, self._start_key_in_value),
+            Rule(Pattern(CLOSE_TAG), self._end_value),
+            *self._next_tags(self._start_call_in_value, self._start_key_in_value),
         ]
         self._string = state(value_ends, self._escaped, flushes=True)
         self._json = state(value_ends, self._collect)
@@ -80,9 +79,9 @@ class SalvageReader:
     def content_rules(self) -> list[Rule]:
         """What in reasoning or answer leads here: an opening tag, one that lost its `<`, a closing tag out of place."""
         return [
-            Rule(Pattern(self._markup.open_tag, eats_newlines=True), self._to_opener),
-            Rule(Pattern(self._markup.close_tag), self._to_stray),
-            Rule(Pattern(self._markup.dsml), self._to_opener),
+            Rule(Pattern(OPEN_TAG, eats_newlines=True), self._to_opener),
+            Rule(Pattern(CLOSE_TAG), self._to_stray),
+            Rule(Pattern(DSML), self._to_opener),
         ]
 
     def open_block(self) -> None:
@@ -279,10 +278,10 @@ class SalvageReader:
     def _escaped(self, text: str, segment: Segment, offset: int) -> None:
         self._calls.arguments(escaped(text))
 
-    def _next_tags(self, markup: Markup, to_call: Action, to_key: Action) -> list[Rule]:
+    def _next_tags(self, to_call: Action, to_key: Action) -> list[Rule]:
         """The beginning of the next tag within a value: the value was not closed."""
         return [
-            Rule(Pattern(f"{markup.open_tag}{blank}{tag} name=", eats_newlines=True), action)
+            Rule(Pattern(f"{OPEN_TAG}{blank}{tag} name=", eats_newlines=True), action)
             for blank in ("", " ")
             for tag, action in (("invoke", to_call), ("parameter", to_key))
         ]

@@ -30,6 +30,7 @@ class EventLog:
         self.calls_finished = 0
         self.reasoning_tokens = 0
         self.completion_tokens = 0
+        self._ids = 0  # of the completion tokens
         self.call_since: int | None = None  # completion tokens when the open block or its latest call began
         self.repairs: dict[RepairKind, int] = {}
 
@@ -44,6 +45,11 @@ class EventLog:
         del self._events[:count]
         self._marked = 0
         return events
+
+    def count_ids(self, so_far: int) -> None:
+        """How many ids the output consists of up to now, texts apart."""
+        self.completion_tokens += so_far - self._ids
+        self._ids = so_far
 
     def reasoning(self, text: str, segment: Segment, offset: int) -> None:
         """More thinking."""

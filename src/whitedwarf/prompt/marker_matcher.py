@@ -8,7 +8,6 @@ the newlines before it along. Does not know what the markers mean.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 NEWLINE = "\n"
 
@@ -18,61 +17,85 @@ class Pattern:
     """A marker; with `eats_newlines` the newlines right before it belong to it.
 
     A newline that has just broken off a half-read marker is no such newline: that is how the official parser counts.
+    `spelt`: from where to where `text` spells a control token, which ids of ordinary text never do.
+    `marker`: what the readings of one marker share; when a newline breaks off one of them, none takes it.
     """
 
     text: str
     eats_newlines: bool = False
+    spelt: tuple[int, int] = (0, 0)
+    marker: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class _Progress:
     """How far one pattern has come: characters matched, and whether a run of newlines leads up to them."""
 
-    matched: int
-    has_run: bool
+    pattern: int
+    matched: int = 0
+    has_run: bool = False
+
+
+Edge = tuple["Node", tuple[int, ...]]
 
 
 class Node:
-    """What the matcher remembers between two characters."""
+    """What the matcher remembers between two characters: the patterns that have begun."""
 
-    __slots__ = ("edges", "longest", "match", "progress", "runs")
+    __slots__ = ("edges", "id_edges", "longest", "match", "progress", "runs")
 
     def __init__(self, progress: tuple[_Progress, ...], patterns: Sequence[Pattern]) -> None:
         self.progress = progress
-        self.edges: dict[str, tuple[Node, tuple[int, ...]]] = {}
-        complete = [i for i, pattern in enumerate(patterns) if progress[i].matched == len(pattern.text)]
-        self.match = complete[0] if complete else -1
+        self.edges: dict[str, Edge] = {}
+        self.id_edges: dict[str, Edge] = {}
+        complete = [one.pattern for one in progress if one.matched == len(patterns[one.pattern].text)]
+        self.match = min(complete, default=-1)
         self.longest = max((one.matched for one in progress), default=0)
-        self.runs = tuple([i for i, one in enumerate(progress) if one.has_run])
+        self.runs = tuple([one.pattern for one in progress if one.has_run])
 
 
 class Matcher:
     """An automaton that is built while it is used: `edge` gives the next node and the patterns whose run begins."""
 
-    def __init__(self, patterns: tuple[Pattern, ...]) -> None:
+    def __init__(self, patterns: Sequence[Pattern]) -> None:
         self.patterns = patterns
-        self._fallbacks = [_fallbacks(pattern.text) for pattern in patterns]
+        self.longest_pattern = max((len(pattern.text) for pattern in patterns), default=0)
+        self._fallbacks: dict[int, list[int]] = {}
         self._nodes: dict[tuple[_Progress, ...], Node] = {}
-        self.root = self._node(tuple([_Progress(0, False)] * len(patterns)))
-        first = {pattern.text[0] for pattern in patterns}
-        if any(pattern.eats_newlines for pattern in patterns):
-            first.add(NEWLINE)
-        self._alphabet = first.union(*(pattern.text for pattern in patterns))
+        self.root = self._node(())
+        self._beginning: dict[str, list[_Progress]] = {}  # the patterns that a character can begin
+        for place, pattern in enumerate(patterns):
+            for first in {pattern.text[0], NEWLINE} if pattern.eats_newlines else {pattern.text[0]}:
+                self._beginning.setdefault(first, []).append(_Progress(place))
+        first = "".join(map(re.escape, self._beginning))
         # An empty class matches nothing: a state without markers skips everything.
-        self.find_first = re.compile("[" + "".join(map(re.escape, sorted(first))) + "]" if first else "(?!)").search
+        self.find_first = re.compile(f"[{first}]" if first else "(?!)").search
 
-    def edge(self, node: Node, character: str) -> tuple[Node, tuple[int, ...]]:
-        """Where `character` leads from `node`."""
-        found = node.edges.get(character)
+    def edge(self, node: Node, character: str, *, is_of_ids: bool) -> Edge:
+        """Where `character` leads from `node`; ids and text pieces match differently."""
+        edges = node.id_edges if is_of_ids else node.edges
+        found = edges.get(character)
         if found is not None:
             return found
-        if character not in self._alphabet:  # not remembered: text has too many different characters
-            return self.root, ()
-        steps = [self._step(i, one, character) for i, one in enumerate(node.progress)]
-        began = tuple([i for i, new in enumerate(steps) if new.has_run and not node.progress[i].has_run])
-        edge = self._node(tuple(steps)), began
-        node.edges[character] = edge
+        edge = self._made(node, character, is_of_ids)
+        if edge[0] is not self.root:  # not remembered otherwise: text has too many different characters
+            edges[character] = edge
         return edge
+
+    def _made(self, node: Node, character: str, is_of_ids: bool) -> Edge:
+        steps = [(old, self._step(old, character, is_of_ids)) for old in self._candidates(node, character)]
+        began = tuple([new.pattern for old, new in steps if new.has_run and not old.has_run])
+        going = [new for _, new in steps if new.matched or new.has_run]
+        return self._node(tuple(sorted(going, key=_place))), began
+
+    def _candidates(self, node: Node, character: str) -> list[_Progress]:
+        """The patterns that have begun, and those that this character may begin."""
+        begun = {one.pattern for one in node.progress}
+        fresh = [one for one in self._beginning.get(character, ()) if one.pattern not in begun]
+        if character == NEWLINE:
+            half_read = {self.patterns[one.pattern].marker for one in node.progress if one.matched} - {""}
+            fresh = [one for one in fresh if self.patterns[one.pattern].marker not in half_read]
+        return [*node.progress, *fresh]
 
     def _node(self, progress: tuple[_Progress, ...]) -> Node:
         node = self._nodes.get(progress)
@@ -80,23 +103,32 @@ class Matcher:
             node = self._nodes[progress] = Node(progress, self.patterns)
         return node
 
-    def _step(self, index: int, progress: _Progress, character: str) -> _Progress:
-        pattern = self.patterns[index]
-        matched = progress.matched
-        if pattern.text[matched] == character:
-            return _Progress(matched + 1, progress.has_run)
+    def _step(self, old: _Progress, character: str, is_of_ids: bool) -> _Progress:
+        pattern, matched = self.patterns[old.pattern], old.matched
+        if _fits(pattern, matched, character, is_of_ids):
+            return _Progress(old.pattern, matched + 1, old.has_run)
         if matched == 0:
-            return _Progress(0, pattern.eats_newlines and character == NEWLINE)
-        fallbacks = self._fallbacks[index]
-        while matched and pattern.text[matched] != character:
+            return _Progress(old.pattern, 0, pattern.eats_newlines and character == NEWLINE)
+        fallbacks = self._fallbacks_of(old.pattern)
+        while matched and not _fits(pattern, matched, character, is_of_ids):
             matched = fallbacks[matched]
-        return _Progress(matched + (pattern.text[matched] == character), False)
+        return _Progress(old.pattern, matched + _fits(pattern, matched, character, is_of_ids))
+
+    def _fallbacks_of(self, place: int) -> list[int]:
+        if place not in self._fallbacks:
+            self._fallbacks[place] = _fallbacks(self.patterns[place].text)
+        return self._fallbacks[place]
 
 
-@lru_cache(maxsize=128)
-def shared_matcher(patterns: tuple[Pattern, ...]) -> Matcher:
-    """One automaton for all answers with the same markers; only for markers that no user chooses."""
-    return Matcher(patterns)
+def _place(progress: _Progress) -> int:
+    return progress.pattern
+
+
+def _fits(pattern: Pattern, at: int, character: str, is_of_ids: bool) -> bool:
+    if pattern.text[at] != character:
+        return False
+    begin, end = pattern.spelt
+    return not (is_of_ids and begin <= at < end)
 
 
 def _fallbacks(text: str) -> list[int]:

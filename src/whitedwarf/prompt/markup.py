@@ -1,41 +1,41 @@
-"""The markers of an answer as the parser sees them: spelt out in a text stream, one stand-in each in an id stream."""
+"""The markers of an answer as the parser sees them: made of the stand-ins of control tokens, found spelt out as well.
 
-from dataclasses import dataclass
+Promises: a control token in a text piece is its spelling, in ids it is the token and no spelling; a marker may begin
+in a piece of one kind and end in one of the other. Between two tokens V4.1 puts a space after the DSML token, V4 none.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
 
 from whitedwarf.prompt.marker_matcher import Pattern
 from whitedwarf.prompt.output_segment import CONTROL_DSML, CONTROL_OTHER, CONTROL_THINK_CLOSE, CONTROL_THINK_OPEN
 from whitedwarf.prompt.special import GROUNDING_TOKENS, SpecialToken
 
+THINK_OPEN = CONTROL_THINK_OPEN
+THINK_CLOSE = CONTROL_THINK_CLOSE
+DSML = CONTROL_DSML
+OPEN_TAG = f"<{DSML}"
+CLOSE_TAG = f"</{DSML}"
+BLOCK_ENDS = (Pattern(f"{CLOSE_TAG} calls>"), Pattern(f"{CLOSE_TAG}tool_calls>"))
+STRAY = Pattern(CONTROL_OTHER)
+"""The other control tokens, which mean nothing in an answer; those around places in an image do."""
 
-@dataclass(frozen=True, slots=True)
-class Markup:
-    """Everything that is built from the three control tokens; V4.1 puts a space after the last one, V4 does not.
-
-    `strays`: the other control tokens, which mean nothing in an answer; those around places in an image do.
-    """
-
-    think_open: str
-    think_close: str
-    dsml: str
-    strays: tuple[Pattern, ...]
-
-    @property
-    def open_tag(self) -> str:
-        """Where any DSML tag begins."""
-        return "<" + self.dsml
-
-    @property
-    def close_tag(self) -> str:
-        """Where any DSML closing tag begins."""
-        return "</" + self.dsml
-
-    @property
-    def block_ends(self) -> tuple[Pattern, ...]:
-        """The end of a block of calls, V4.1 and V4."""
-        return Pattern(f"{self.close_tag} calls>"), Pattern(f"{self.close_tag}tool_calls>")
+_MEANT = {
+    SpecialToken.THINK_OPEN: CONTROL_THINK_OPEN,
+    SpecialToken.THINK_CLOSE: CONTROL_THINK_CLOSE,
+    SpecialToken.DSML: CONTROL_DSML,
+}
+_SPELLINGS = {
+    **{stand_in: (token.value,) for token, stand_in in _MEANT.items()},
+    CONTROL_OTHER: tuple([token.value for token in SpecialToken if token not in (*_MEANT, *GROUNDING_TOKENS)]),
+}
 
 
-_MEANT = (SpecialToken.THINK_OPEN, SpecialToken.THINK_CLOSE, SpecialToken.DSML, *GROUNDING_TOKENS)
-_STRAYS = tuple(Pattern(token.value) for token in SpecialToken if token not in _MEANT)
-SPELT = Markup(SpecialToken.THINK_OPEN.value, SpecialToken.THINK_CLOSE.value, SpecialToken.DSML.value, _STRAYS)
-TYPED = Markup(CONTROL_THINK_OPEN, CONTROL_THINK_CLOSE, CONTROL_DSML, (Pattern(CONTROL_OTHER),))
+def readings(pattern: Pattern) -> Iterator[Pattern]:
+    """The pattern as it is, and once for each spelling of the control token in it."""
+    yield replace(pattern, marker=pattern.text)
+    for stand_in, spellings in _SPELLINGS.items():
+        at = pattern.text.find(stand_in)
+        for spelling in spellings if at >= 0 else ():
+            text = pattern.text.replace(stand_in, spelling)
+            yield replace(pattern, text=text, spelt=(at, at + len(spelling)), marker=pattern.text)

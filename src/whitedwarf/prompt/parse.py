@@ -1,7 +1,7 @@
 """The model's output, token by token, to typed events: reasoning, text, tool calls, the end.
 
 Promises: whatever the pieces, the same events add up; a stop string is never shown, not even in part; control tokens
-count only as tokens when ids are fed, by their spelling when text is fed. `ParseMode.STRICT` is DeepSeek's own parser
+count only as tokens in ids, by their spelling in text. `ParseMode.STRICT` is DeepSeek's own parser
 to the letter, `SALVAGE` repairs and counts. Does not know any protocol. Spec: recipe.md 12.
 """
 
@@ -12,7 +12,6 @@ from whitedwarf.prompt.answer_reader import AnswerReader
 from whitedwarf.prompt.dsml_reader import DsmlReader
 from whitedwarf.prompt.dsml_salvage import SalvageReader
 from whitedwarf.prompt.event_log import EventLog
-from whitedwarf.prompt.markup import SPELT, TYPED, Markup
 from whitedwarf.prompt.output_segment import Segment, SegmentDecoder
 from whitedwarf.prompt.parse_options import ParseMode, ParseOptions
 from whitedwarf.prompt.parse_state import Rule
@@ -21,7 +20,11 @@ from whitedwarf.prompt.tokenizer import Tokenizer
 
 
 class OutputParser:
-    """One answer, fed either ids (a tokenizer is needed) or text: the first piece decides."""
+    """One answer, fed ids (a tokenizer is needed), text, or both.
+
+    Half a character at the end of some ids waits for more ids; text that comes before these overtakes it: so it is
+    officially.
+    """
 
     def __init__(self, options: ParseOptions, tokenizer: Tokenizer | None = None) -> None:
         self._options = options
@@ -29,10 +32,10 @@ class OutputParser:
         self._log = EventLog()
         self._scanner = TextScanner(self._log.mark)
         self._decoder: SegmentDecoder | None = None
-        self._calls: DsmlReader | SalvageReader | None = None
         self.is_finished = False
         self.has_text = False
         """Whether any piece was text; ids of an unfinished character, or of no text, are none."""
+        self._calls = self._salvage() if options.mode is ParseMode.SALVAGE else self._strict()
 
     @property
     def repairs(self) -> dict[RepairKind, int]:
@@ -41,7 +44,7 @@ class OutputParser:
 
     def feed_text(self, text: str, token_count: int = 1) -> list[Event]:
         """Events that this piece of text completes."""
-        self._begin(takes_ids=False)
+        self._check_open()
         self.has_text = True
         self._log.completion_tokens += token_count
         self._scanner.feed(Segment(text))
@@ -49,8 +52,9 @@ class OutputParser:
 
     def feed_ids(self, ids: Iterable[int]) -> list[Event]:
         """Events that these ids complete; ids outside the vocabulary are no text."""
-        self._begin(takes_ids=True)
-        assert self._decoder is not None
+        self._check_open()
+        if self._decoder is None:
+            self._decoder = self._new_decoder()
         self._feed_segments(self._decoder.feed(ids))
         return self._taken()
 
@@ -62,8 +66,7 @@ class OutputParser:
             self._feed_segments(self._decoder.finish())
         if not self.is_finished:
             self._scanner.finish()
-            if self._calls is not None:
-                self._calls.finish(is_complete=reason is BackendReason.STOP)
+            self._calls.finish(is_complete=reason is BackendReason.STOP)
             self._end(self._reason(reason))
         return self._log.take()
 
@@ -74,38 +77,28 @@ class OutputParser:
             self._end(FinishReason.LENGTH)
         return self._log.take(without_latest=self._scanner.is_undecided and not self.is_finished)
 
-    def _begin(self, *, takes_ids: bool) -> None:
+    def _check_open(self) -> None:
         if self.is_finished:
             raise ValueError("the answer is finished and expects nothing more; another piece came")
-        if self._calls is None:
-            self._prepare(takes_ids)
-        elif takes_ids != (self._decoder is not None):
-            raise ValueError("text and ids came for one answer; expected one kind from the first piece to the last")
 
-    def _prepare(self, takes_ids: bool) -> None:
-        options = self._options
-        if takes_ids:
-            if self._tokenizer is None:
-                raise ValueError("ids came, but this parser has no tokenizer: give it one, or feed text")
-            self._decoder = SegmentDecoder(self._tokenizer, holds_invalid=options.mode is ParseMode.STRICT)
-        markup = TYPED if takes_ids else SPELT
-        if options.mode is ParseMode.STRICT:
-            self._prepare_strict(markup)
-        else:
-            self._prepare_salvage(markup)
+    def _new_decoder(self) -> SegmentDecoder:
+        if self._tokenizer is None:
+            raise ValueError("ids came, but this parser has no tokenizer: give it one, or feed text")
+        return SegmentDecoder(self._tokenizer, holds_invalid=self._options.mode is ParseMode.STRICT)
 
-    def _prepare_strict(self, markup: Markup) -> None:
-        calls = self._calls = DsmlReader(self._scanner, self._log, markup)
-        self._enter_first(self._answer(markup, calls.content_rules() if self._options.parse_tool_calls else []), calls)
+    def _strict(self) -> DsmlReader:
+        calls = DsmlReader(self._scanner, self._log)
+        self._enter_first(self._answer(calls.content_rules() if self._options.parse_tool_calls else []), calls)
+        return calls
 
-    def _prepare_salvage(self, markup: Markup) -> None:
-        is_wanted = self._options.parse_tool_calls
-        calls = self._calls = SalvageReader(self._scanner, self._log, markup, is_wanted=is_wanted)
-        calls.answer = self._answer(markup, calls.content_rules())
+    def _salvage(self) -> SalvageReader:
+        calls = SalvageReader(self._scanner, self._log, is_wanted=self._options.parse_tool_calls)
+        calls.answer = self._answer(calls.content_rules())
         self._enter_first(calls.answer, calls)
+        return calls
 
-    def _answer(self, markup: Markup, rules: list[Rule]) -> AnswerReader:
-        return AnswerReader(self._scanner, self._log, markup, self._options, stop=self._stop, block_rules=rules)
+    def _answer(self, rules: list[Rule]) -> AnswerReader:
+        return AnswerReader(self._scanner, self._log, self._options, stop=self._stop, block_rules=rules)
 
     def _enter_first(self, answer: AnswerReader, calls: DsmlReader | SalvageReader) -> None:
         if self._options.starts_in_tool_calls:
@@ -118,7 +111,7 @@ class OutputParser:
             if self.is_finished:
                 return
             self.has_text = True
-            self._log.completion_tokens = segment.token_span[1]
+            self._log.count_ids(segment.token_span[1])
             self._scanner.feed(segment)
 
     def _reason(self, reason: BackendReason | None) -> FinishReason:

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from whitedwarf.prompt.marker_matcher import Matcher, Pattern, shared_matcher
+from whitedwarf.prompt.marker_matcher import Matcher, Pattern
+from whitedwarf.prompt.markup import readings
 from whitedwarf.prompt.output_segment import Segment
 
 Action = Callable[[], None]
@@ -38,21 +39,24 @@ class ParseState:
     may_precede: Callable[[str], bool] | None = None
 
 
-def state(rules: Sequence[Rule], sink: Sink, *, flushes: bool = False, is_shared: bool = True) -> ParseState:
-    """A state of these rules; `is_shared` is for markers that no user chooses."""
-    patterns = tuple([rule.pattern for rule in rules])
-    matcher = shared_matcher(patterns) if is_shared else Matcher(patterns)
-    return ParseState(matcher, tuple([rule.action for rule in rules]), sink, flushes)
+def state(rules: Sequence[Rule], sink: Sink, *, flushes: bool = False) -> ParseState:
+    """A state of these rules."""
+    matcher, actions = _readers(rules)
+    return ParseState(matcher, actions, sink, flushes)
 
 
 def limited_state(
-    rules: list[Rule], sink: Sink, text_limit: int, on_limit: Action, *, may_precede: Callable[[str], bool]
+    rules: Sequence[Rule], sink: Sink, text_limit: int, on_limit: Action, *, may_precede: Callable[[str], bool]
 ) -> ParseState:
     """A state that looks for a marker behind a short text only, and only behind text that `may_precede` it."""
-    patterns = tuple([rule.pattern for rule in rules])
-    actions = tuple([rule.action for rule in rules])
-    matcher = shared_matcher(patterns)
+    matcher, actions = _readers(rules)
     return ParseState(matcher, actions, sink, text_limit=text_limit, on_limit=on_limit, may_precede=may_precede)
+
+
+def _readers(rules: Sequence[Rule]) -> tuple[Matcher, tuple[Action, ...]]:
+    """Each marker in all its readings, and the action of each of these."""
+    read = [(pattern, rule.action) for rule in rules for pattern in readings(rule.pattern)]
+    return Matcher([pattern for pattern, _ in read]), tuple([action for _, action in read])
 
 
 def drop(text: str, segment: Segment, offset: int) -> None:

@@ -18,13 +18,13 @@ from whitedwarf.prompt.tokenizer import Tokenizer
 
 
 class PlainOutput:
-    """One output, fed either ids (a tokenizer is needed) or text."""
+    """One output, fed ids (a tokenizer is needed), text, or both."""
 
     def __init__(self, stop_strings: Sequence[str] = (), tokenizer: Tokenizer | None = None) -> None:
         self._log = EventLog()
         self._scanner = TextScanner(self._log.mark)
         stops = [Rule(Pattern(text), partial(self._end, FinishReason.STOP_STRING, text)) for text in stop_strings]
-        self._scanner.enter(state(stops, self._log.text, flushes=True, is_shared=not stops))
+        self._scanner.enter(state(stops, self._log.text, flushes=True))
         self._decoder = None if tokenizer is None else SegmentDecoder(tokenizer, holds_invalid=False)
         self.is_finished = False
 
@@ -62,7 +62,7 @@ class PlainOutput:
         for segment in segments:
             if self.is_finished:
                 return
-            self._log.completion_tokens = segment.token_span[1]
+            self._log.count_ids(segment.token_span[1])
             self._scanner.feed(segment)
 
     def _end(self, reason: FinishReason, stop_string: str | None = None) -> None:

@@ -111,7 +111,7 @@ class TextScanner:
         limit = self._state.text_limit
         if limit is None:
             return self._received
-        return self._taken + limit + max(len(pattern.text) for pattern in self._state.matcher.patterns)
+        return self._taken + limit + self._state.matcher.longest_pattern
 
     def _find_marker(self) -> bool:
         pending, matcher, node = self._pending, self._state.matcher, self._node
@@ -121,6 +121,7 @@ class TextScanner:
         while index < len(pending):
             segment = pending[index]
             text = segment.text
+            is_of_ids = segment.id_starts is not None
             size = min(len(text), horizon - segment.start)
             while offset < size:
                 if node is root:
@@ -129,7 +130,8 @@ class TextScanner:
                         break
                     offset = found.start()
                 character = text[offset]
-                node, began = node.edges.get(character) or matcher.edge(node, character)
+                edges = node.id_edges if is_of_ids else node.edges
+                node, began = edges.get(character) or matcher.edge(node, character, is_of_ids=is_of_ids)
                 for pattern in began:
                     self._run_starts[pattern] = segment.start + offset
                 offset += 1
@@ -144,7 +146,9 @@ class TextScanner:
 
     def _take_marker(self, index: int, end: int) -> None:
         match = self._node.match
-        begin = self._run_starts[match] if match in self._node.runs else end - self._node.progress[match].matched
+        begin = (
+            self._run_starts[match] if match in self._node.runs else end - len(self._state.matcher.patterns[match].text)
+        )
         pending = self._pending
         if not self._may_be(begin):
             assert self._state.on_limit is not None
