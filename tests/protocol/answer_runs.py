@@ -11,12 +11,12 @@ from whitedwarf.prompt.parse_options import ParseOptions, ParseStart
 from whitedwarf.prompt.tokenizer import Tokenizer
 from whitedwarf.protocol.anthropic.answer import MessagesAnswer
 from whitedwarf.protocol.anthropic.convert import convert as convert_messages
-from whitedwarf.protocol.anthropic.events import MessagesStream
+from whitedwarf.protocol.anthropic.stream import MessagesStream
 from whitedwarf.protocol.call_ids import CallIds
 from whitedwarf.protocol.converted import NOT_MEASURED, ChatReply, MessagesReply, PromptUsage, ReplyIdentity
 from whitedwarf.protocol.openai_chat.answer import ChatAnswer
-from whitedwarf.protocol.openai_chat.chunks import ChatStream
 from whitedwarf.protocol.openai_chat.convert import convert as convert_chat
+from whitedwarf.protocol.openai_chat.stream import ChatStream
 from whitedwarf.protocol.policy import OFFICIAL
 from whitedwarf.protocol.token_log import TokenLog
 

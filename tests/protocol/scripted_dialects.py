@@ -15,12 +15,12 @@ from whitedwarf.prompt.parse import OutputParser
 from whitedwarf.prompt.tokenizer import Tokenizer
 from whitedwarf.protocol.anthropic import convert as messages
 from whitedwarf.protocol.anthropic.answer import MessagesAnswer
-from whitedwarf.protocol.anthropic.events import MessagesStream
+from whitedwarf.protocol.anthropic.stream import MessagesStream
 from whitedwarf.protocol.call_ids import CallIds
 from whitedwarf.protocol.converted import Converted, ReplyIdentity
 from whitedwarf.protocol.openai_chat import convert as chat
 from whitedwarf.protocol.openai_chat.answer import ChatAnswer
-from whitedwarf.protocol.openai_chat.chunks import ChatStream
+from whitedwarf.protocol.openai_chat.stream import ChatStream
 from whitedwarf.protocol.openai_responses import convert as responses
 from whitedwarf.protocol.openai_responses.answer import ResponsesAnswer
 from whitedwarf.protocol.openai_responses.stream import ResponsesStream

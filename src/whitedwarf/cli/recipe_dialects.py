@@ -9,12 +9,12 @@ from whitedwarf.conversation.events import Event
 from whitedwarf.conversation.json_value import Json
 from whitedwarf.protocol.anthropic.answer import MessagesAnswer
 from whitedwarf.protocol.anthropic.convert import convert as convert_messages
-from whitedwarf.protocol.anthropic.events import MessagesStream
-from whitedwarf.protocol.anthropic.events import sse_name as messages_sse_name
+from whitedwarf.protocol.anthropic.stream import MessagesStream
+from whitedwarf.protocol.anthropic.stream import sse_name as messages_sse_name
 from whitedwarf.protocol.converted import Converted, PromptUsage, ReplyIdentity
 from whitedwarf.protocol.openai_chat.answer import ChatAnswer
-from whitedwarf.protocol.openai_chat.chunks import ChatStream
 from whitedwarf.protocol.openai_chat.convert import convert as convert_chat
+from whitedwarf.protocol.openai_chat.stream import ChatStream
 from whitedwarf.protocol.openai_responses.answer import ResponsesAnswer
 from whitedwarf.protocol.openai_responses.convert import convert as convert_responses
 from whitedwarf.protocol.openai_responses.stream import ResponsesStream

@@ -29,7 +29,8 @@ class CompletionStream:
         self._fingerprint: str | None = None
         self._usage = NOT_MEASURED
         self._written = 0  # characters so far
-        self._is_over = False
+        self.is_over = False
+        """Whether the last event was told; nothing comes after it."""
 
     def begin(self, usage: PromptUsage = NOT_MEASURED, fingerprint: str | None = None) -> list[Chunk]:
         """The echoed prompt, where one was asked for."""
@@ -48,21 +49,21 @@ class CompletionStream:
 
     def fail(self, message: str, error_type: str = "server_error") -> list[Chunk]:
         """The one chunk that ends an answer whose generation failed; nothing if it has ended already."""
-        if self._is_over:
+        if self.is_over:
             return []
-        self._is_over = True
+        self.is_over = True
         return [{"error": {"message": message, "type": error_type, "param": None, "code": error_type}}]
 
     def keepalive(self) -> list[Chunk]:
         """A chunk that says nothing."""
-        return [] if self._is_over else [self._frame([], None)]
+        return [] if self.is_over else [self._frame([], None)]
 
     def _told(self, event: Event) -> list[Chunk]:
         match event:
-            case TextDelta(text, span) if not self._is_over:
+            case TextDelta(text, span) if not self.is_over:
                 scored = self._tokens.between(span) if self._tokens is not None else None
                 return [self._text_chunk(text, scored)]
-            case Finished() if not self._is_over:
+            case Finished() if not self.is_over:
                 return self._end(event)
         return []
 
@@ -72,7 +73,7 @@ class CompletionStream:
         return self._frame([_choice(text, logprobs, None)], None)
 
     def _end(self, event: Finished) -> list[Chunk]:
-        self._is_over = True
+        self.is_over = True
         last = [_choice("", None, _FINISH_REASONS.get(event.reason, "stop"))]
         usage = openai_usage(self._usage, event, is_thinking=False)
         if self._reply.usage_chunk:

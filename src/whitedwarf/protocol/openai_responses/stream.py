@@ -67,6 +67,7 @@ class ResponsesStream:
         self._open_calls: list[int] = []
         self._has_begun = False
         self.is_over = False
+        """Whether the last event was told; nothing comes after it."""
 
     @property
     def unfinished_calls(self) -> tuple[int, ...]:

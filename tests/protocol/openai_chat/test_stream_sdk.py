@@ -14,7 +14,7 @@ from whitedwarf.conversation.events import ArgumentsDelta, Event, Finished, Fini
 from whitedwarf.prompt.encode import ModelVersion
 from whitedwarf.prompt.tokenizer import Tokenizer
 from whitedwarf.protocol.converted import ChatReply
-from whitedwarf.protocol.openai_chat.chunks import ChatStream
+from whitedwarf.protocol.openai_chat.stream import ChatStream
 
 VECTORS = [vector for vector in load_vectors() if vector["protocol"] == "chat"]
 ASKED: Any = {"model": "m", "messages": [{"role": "user", "content": "q"}]}

@@ -6,7 +6,7 @@ from prompt.parse_facts import Vector, load_vectors
 from protocol.answer_runs import messages_body, vector_run
 from whitedwarf.prompt.encode import ModelVersion
 from whitedwarf.prompt.tokenizer import Tokenizer
-from whitedwarf.protocol.anthropic.events import sse_name
+from whitedwarf.protocol.anthropic.stream import sse_name
 
 VECTORS = [vector for vector in load_vectors() if vector["protocol"] == "messages"]
 

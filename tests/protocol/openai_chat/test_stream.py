@@ -19,8 +19,8 @@ from whitedwarf.conversation.events import (
 from whitedwarf.prompt.parse_options import ParseOptions, ParseStart
 from whitedwarf.prompt.tokenizer import Tokenizer
 from whitedwarf.protocol.converted import ChatReply, PromptUsage
-from whitedwarf.protocol.openai_chat.chunks import ChatStream
 from whitedwarf.protocol.openai_chat.convert import convert
+from whitedwarf.protocol.openai_chat.stream import ChatStream
 from whitedwarf.protocol.policy import OFFICIAL
 
 END = Finished(FinishReason.STOP, None, 5, 2)
@@ -134,6 +134,7 @@ def test_a_failed_answer_ends_with_one_error_and_nothing_more() -> None:
             }
         }
     ]
+    assert stream.is_over
     assert stream.fail("again") == []
     assert stream.keepalive() == []
     assert stream.take([TextDelta("late"), END]) == []

@@ -8,7 +8,7 @@ from protocol.answer_runs import Told, messages_body, messages_stream, run
 from protocol.event_sequences import event_sequences, messages_deltas, without_repairs
 from whitedwarf.conversation.events import Event, Finished, FinishReason, TextDelta
 from whitedwarf.prompt.parse_options import ParseOptions, ParseStart
-from whitedwarf.protocol.anthropic.events import MessagesStream, sse_name
+from whitedwarf.protocol.anthropic.stream import MessagesStream, sse_name
 from whitedwarf.protocol.converted import MessagesReply, PromptUsage
 
 END = Finished(FinishReason.STOP, None, 5, 2)
@@ -103,6 +103,7 @@ def test_a_failed_answer_ends_with_one_error_and_nothing_more() -> None:
     (error,) = stream.fail("the engine stopped", "overloaded_error")
     assert error == {"type": "error", "error": {"type": "overloaded_error", "message": "the engine stopped"}}
     assert sse_name(error) == "error"
+    assert stream.is_over
     assert stream.fail("again") == []
     assert stream.keepalive() == []
     assert stream.take([TextDelta("late"), END]) == []

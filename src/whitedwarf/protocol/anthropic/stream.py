@@ -64,7 +64,8 @@ class MessagesStream:
         self._block: _Block | None = None  # the open one
         self._blocks = 0  # begun so far
         self._open_calls: list[int] = []
-        self._is_over = False
+        self.is_over = False
+        """Whether the last event was told; nothing comes after it."""
 
     @property
     def unfinished_calls(self) -> tuple[int, ...]:
@@ -100,17 +101,17 @@ class MessagesStream:
 
     def fail(self, message: str, error_type: str = "api_error") -> list[MessagesEvent]:
         """The one event that ends an answer whose generation failed; nothing if it has ended already."""
-        if self._is_over:
+        if self.is_over:
             return []
-        self._is_over = True
+        self.is_over = True
         return [{"type": "error", "error": {"type": error_type, "message": message}}]
 
     def keepalive(self) -> list[MessagesEvent]:
         """An event that says nothing; clients count it as a sign of life, unlike a comment (spec/clients.md 4)."""
-        return [] if self._is_over else [_PING.copy()]
+        return [] if self.is_over else [_PING.copy()]
 
     def _told(self, event: Event) -> list[MessagesEvent]:
-        if self._is_over:
+        if self.is_over:
             return []
         match event:
             case ReasoningDelta(text):
@@ -166,7 +167,7 @@ class MessagesStream:
 
     def _end(self, event: Finished) -> list[MessagesEvent]:
         told = self._leave()
-        self._is_over = True
+        self.is_over = True
         delta: dict[str, Json] = {"stop_reason": _STOP_REASONS[event.reason], "stop_sequence": event.stop_string}
         usage = self._usage_now(event.completion_tokens)
         return [*told, {"type": "message_delta", "delta": delta, "usage": usage}, {"type": "message_stop"}]

@@ -47,7 +47,8 @@ class ChatStream:
         self._usage = NOT_MEASURED
         self._inputs: dict[int, CustomInput] = {}  # of the custom calls
         self._open_calls: list[int] = []
-        self._is_over = False
+        self.is_over = False
+        """Whether the last event was told; nothing comes after it."""
 
     @property
     def unfinished_calls(self) -> tuple[int, ...]:
@@ -74,17 +75,17 @@ class ChatStream:
 
     def fail(self, message: str, error_type: str = "server_error") -> list[Chunk]:
         """The one chunk that ends an answer whose generation failed; nothing if it has ended already."""
-        if self._is_over:
+        if self.is_over:
             return []
-        self._is_over = True
+        self.is_over = True
         return [{"error": {"message": message, "type": error_type, "param": None, "code": error_type}}]
 
     def keepalive(self) -> list[Chunk]:
         """A chunk that says nothing; clients count it as a sign of life, unlike a comment (spec/clients.md 4)."""
-        return [] if self._is_over else [self._frame([], None)]
+        return [] if self.is_over else [self._frame([], None)]
 
     def _told(self, event: Event) -> list[Chunk]:
-        if self._is_over:
+        if self.is_over:
             return []
         match event:
             case ReasoningDelta(text, span):
@@ -136,7 +137,7 @@ class ChatStream:
         return [self._call_chunk(index, {"custom": {"input": text}})] if text else []
 
     def _end(self, event: Finished) -> list[Chunk]:
-        self._is_over = True
+        self.is_over = True
         reason = FinishReason.STOP if event.reason is FinishReason.STOP_STRING else event.reason
         usage = openai_usage(self._usage, event, is_thinking=self._reply.is_thinking)
         if self._reply.usage_chunk:
