@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from whitedwarf.conversation.events import BackendReason, ToolCallFinished
-from whitedwarf.prompt import dsml_salvage
+from whitedwarf.prompt import salvage_call
 from whitedwarf.prompt.parse import OutputParser
 from whitedwarf.prompt.parse_options import ParseMode, ParseOptions, ParseStart
 from whitedwarf.prompt.tokenizer import Tokenizer
@@ -106,7 +106,7 @@ def test_attributes_are_what_one_slow_expression_says() -> None:
         found = ATTRIBUTES.fullmatch(text)
         if found is not None:
             expected = found["name"], found["kind"] == "false", bool(found["quote"])
-            assert dsml_salvage._attributes(text) == expected
+            assert salvage_call._attributes(text) == expected
 
 
 def test_a_call_of_a_thousand_parameters_is_whole() -> None:

@@ -2,12 +2,8 @@
 
 Promises: finished calls have valid JSON objects as arguments; well-formed blocks give the official ones; a call that
 was cut off is never closed; whatever the model writes nothing is raised, and no markup of a recognised block is shown.
-String values stream live; JSON values wait for their end, for an invalid one becomes a string. A block without a call
-gives the answer back. Calls that nobody asked for (`is_wanted` false) vanish.
-
-A call without any parameter tag, but with text where these belong: a JSON object is the arguments. Any other text is
-kept as `{"arguments": text}`, which is how the recipe writes arguments that it cannot split into parameters: an agent
-refuses it by its schema and the model sees what it wrote, while `{}` may be a valid call that nobody meant.
+A block without a call gives the answer back. Calls that nobody asked for (`is_wanted` false) vanish. The calls in it:
+salvage_call.py.
 """
 
 import re
@@ -16,20 +12,15 @@ from collections.abc import Callable
 from whitedwarf.conversation.events import RepairKind
 from whitedwarf.prompt.answer_reader import AnswerReader
 from whitedwarf.prompt.event_log import EventLog
-from whitedwarf.prompt.json_text import escaped, is_json, is_json_object, quoted
 from whitedwarf.prompt.marker_matcher import Pattern
 from whitedwarf.prompt.markup import CLOSE_TAG, DSML, OPEN_TAG
 from whitedwarf.prompt.output_segment import Segment
-from whitedwarf.prompt.parse_state import Action, Rule, drop, limited_state, state
-from whitedwarf.prompt.special import SpecialToken
+from whitedwarf.prompt.parse_state import Rule, drop, limited_state, state
+from whitedwarf.prompt.salvage_call import BLOCK_TAGS, INVOKE, SalvageCall
 from whitedwarf.prompt.text_scanner import TextScanner
 
 _TAG_LIMIT = 32  # characters of a tag after its DSML token; longer is prose
-_BLOCK_TAGS = ("tool_calls", " calls")
 _TAG = re.compile(r" ?[\w-]*( [\w-]*)?( name=.*)?", re.DOTALL)  # after its DSML token, whole or not; else it is prose
-_QUOTED_NAME = re.compile(r'\s*"([^"]*)"')
-_NEXT_TAG = re.compile(rf"<?({SpecialToken.DSML.value})? ?\Z")  # the beginning of a tag, at the end of a text
-_KIND = re.compile(r"""string=["']?(true|false)\Z""")
 
 
 class SalvageReader:
@@ -40,41 +31,22 @@ class SalvageReader:
     def __init__(self, scanner: TextScanner, log: EventLog, *, is_wanted: bool) -> None:
         self._scanner = scanner
         self._log = log
-        self._calls = log if is_wanted else EventLog()
         self._is_wanted = is_wanted
+        self._calls = log if is_wanted else EventLog()
+        self._call = SalvageCall(scanner, log, self._calls, self)
         self._text: list[str] = []
         self._has_call = False
-        self._has_parameters = False
-        self._unread = ""  # text of the open call outside its parameters
-        self._is_between = False  # in an open call, but in none of its parameters
-        self._is_json_value = False  # the open value
         self._closed_by: Callable[[str], None] = self._close_block
-        invoke, close = Pattern("invoke name="), Rule(Pattern(CLOSE_TAG), self._to_closer)
-        end = [Rule(Pattern(">"), self._opened)]
-        end_close = [Rule(Pattern(">"), self._closed)]
-        opening = [*end, Rule(invoke, self._open_by_call)]
-        self._opener = limited_state(opening, self._collect, _TAG_LIMIT, self._not_an_opener, may_precede=_is_tag)
-        self._closer = limited_state(end_close, self._collect, _TAG_LIMIT, self._not_a_closer, may_precede=_is_any)
-        self._stray = limited_state(
-            [Rule(Pattern(">"), self._resume)], drop, _TAG_LIMIT, self._resume, may_precede=_is_tag
-        )
-        self._block = state([Rule(invoke, self._to_name), close], drop)
-        self._name = state([Rule(Pattern(">"), self._start_call)], self._collect)
-        close_call = Rule(Pattern(CLOSE_TAG), self._to_call_closer)
-        body = [Rule(Pattern("parameter name="), self._to_key), Rule(invoke, self._start_next_call), close_call]
-        self._body = state([*body, Rule(Pattern("{"), self._to_object)], self._collect, flushes=True)
-        self._object = state(
-            [close_call, *self._next_tags(self._start_next_call, self._to_key)], self._collect, flushes=True
-        )
-        key_ends = [Rule(Pattern(text), self._to_value) for text in ('">', "'>")]
-        self._key = state([*key_ends, Rule(Pattern(CLOSE_TAG), self._drop_parameter)], self._collect)
-        value_ends = [
-            Rule(Pattern(CLOSE_TAG), self._end_value),
-            *self._next_tags(self._start_call_in_value, self._start_key_in_value),
-        ]
-        self._string = state(value_ends, self._escaped, flushes=True)
-        self._json = state(value_ends, self._collect)
+        self._block = state([Rule(INVOKE, self._call.begin), Rule(Pattern(CLOSE_TAG), self._to_own_closer)], drop)
         self._done = state([], drop)
+        self._make_tags()
+
+    def _make_tags(self) -> None:
+        opening = [Rule(Pattern(">"), self._opened), Rule(INVOKE, self._open_by_call)]
+        closing, stray = [Rule(Pattern(">"), self._closed)], [Rule(Pattern(">"), self._resume)]
+        self._opener = limited_state(opening, self._collect, _TAG_LIMIT, self._not_an_opener, may_precede=_is_tag)
+        self._closer = limited_state(closing, self._collect, _TAG_LIMIT, self._not_a_closer, may_precede=_is_any)
+        self._stray = limited_state(stray, drop, _TAG_LIMIT, self._resume, may_precede=_is_tag)
 
     def content_rules(self) -> list[Rule]:
         """What in reasoning or answer leads here: an opening tag, one that lost its `<`, a closing tag out of place."""
@@ -88,19 +60,11 @@ class SalvageReader:
         """The block was opened."""
         self._log.call_since = self._log.completion_tokens
         self._has_call = False
-        self._to_block()
+        self.enter()
 
     def finish(self, *, is_complete: bool) -> None:
-        """The output ended: a call is closed only if the model meant to end and began nothing after its last tag."""
-        if not self._calls.has_open_call:
-            return
-        text = self._collected()
-        self._unread += text
-        if is_complete and self._is_between and (not text.strip() or self._has_object()):
-            self._repair(RepairKind.UNCLOSED_CALL)
-            self._end_call()
-        else:
-            self._repair(RepairKind.TRUNCATED_CALL)
+        """The output ended; see `SalvageCall.finish`."""
+        self._call.finish(is_complete=is_complete)
 
     def _repair(self, kind: RepairKind) -> None:
         self._log.repair(kind)
@@ -117,7 +81,8 @@ class SalvageReader:
         self._log.call_since = None
         self.answer.resume()
 
-    # opening and closing a block
+    def _to_own_closer(self) -> None:
+        self.to_closer(self._close_block)
 
     def _to_opener(self) -> None:
         self._log.call_since = self._log.completion_tokens
@@ -133,22 +98,31 @@ class SalvageReader:
         self._resume()
 
     def _opened(self) -> None:
-        if self._collected() not in _BLOCK_TAGS:
+        if self._collected() not in BLOCK_TAGS:
             self._repair(RepairKind.MISSPELT_OPENER)
         self.open_block()
 
     def _open_by_call(self) -> None:
         self._repair(RepairKind.MISSING_OPENER)
         self._has_call = False
-        self._to_name()
+        self._call.begin()
 
-    def _to_block(self) -> None:
-        self._is_between = False
-        self._closed_by = self._close_block
+    def begin_call(self) -> None:
+        """A call's name is complete."""
+        if not self._is_wanted:
+            self._repair(RepairKind.UNWANTED_CALL)
+        elif self.answer.is_thinking and not self._has_call:
+            self._repair(RepairKind.CALL_IN_REASONING)
+        self._has_call = True
+
+    def enter(self) -> None:
+        """Look for a call or for the end of the block."""
         self._scanner.enter(self._block)
 
-    def _to_closer(self) -> None:
+    def to_closer(self, closed: Callable[[str], None]) -> None:
+        """Read a closing tag; `closed` is told what it closes."""
         self._text.clear()
+        self._closed_by = closed
         self._scanner.enter(self._closer)
 
     def _closed(self) -> None:
@@ -160,168 +134,21 @@ class SalvageReader:
     def _close_block(self, tag: str) -> None:
         if tag.strip() in ("invoke", "parameter", ""):
             self._repair(RepairKind.STRAY_MARKUP)
-            self._to_block()
+            self.enter()
             return
-        if tag not in _BLOCK_TAGS:
+        if tag not in BLOCK_TAGS:
             self._repair(RepairKind.MISSPELT_CLOSER)
         if not self._has_call:
             self._repair(RepairKind.EMPTY_BLOCK)
-        self._end_block()
+        self.end()
 
-    def _end_block(self) -> None:
-        self._is_between = False
+    def end(self) -> None:
+        """The block is over: nothing follows it, unless it held no call."""
         if self._has_call and self._is_wanted:
             self._log.call_since = None
             self._scanner.enter(self._done)
         else:
             self._resume()
-
-    # a call
-
-    def _to_name(self) -> None:
-        self._text.clear()
-        self._is_between = False
-        self._scanner.enter(self._name)
-
-    def _start_call(self) -> None:
-        text = self._collected()
-        found = _QUOTED_NAME.match(text)
-        if not self._is_wanted:
-            self._repair(RepairKind.UNWANTED_CALL)
-        elif self.answer.is_thinking and not self._has_call:
-            self._repair(RepairKind.CALL_IN_REASONING)
-        if found is None:
-            self._repair(RepairKind.BAD_ATTRIBUTE)
-        self._has_call = True
-        self._has_parameters = False
-        self._unread = ""
-        self._calls.start_call(found.group(1) if found else text.strip(" \"'"))
-        self._to_body()
-
-    def _to_body(self) -> None:
-        self._text.clear()
-        self._is_between = True
-        self._closed_by = self._close_call
-        self._scanner.enter(self._body)
-
-    def _to_object(self) -> None:
-        """A `{` where the parameters belong: in an object, only whole tags count."""
-        is_first = not (self._has_parameters or "".join(self._text).strip())
-        self._text.append("{")
-        if is_first:
-            self._scanner.enter(self._object)
-
-    def _to_call_closer(self) -> None:
-        self._unread += self._collected()
-        self._to_closer()
-
-    def _start_next_call(self) -> None:
-        self._repair(RepairKind.UNCLOSED_CALL)
-        self._unread += _NEXT_TAG.sub("", self._collected())
-        self._end_call()
-        self._to_name()
-
-    def _close_call(self, tag: str) -> None:
-        word = tag.strip()
-        if word == "parameter":
-            self._repair(RepairKind.STRAY_MARKUP)
-            self._to_body()
-        elif tag in _BLOCK_TAGS:
-            self._repair(RepairKind.UNCLOSED_CALL)
-            self._end_call()
-            self._end_block()
-        else:
-            if word != "invoke":
-                self._repair(RepairKind.MISSPELT_CLOSER)
-            self._end_call()
-            self._to_block()
-
-    def _end_call(self) -> None:
-        self._calls.arguments("}" if self._has_parameters else self._arguments_without_parameters())
-        self._calls.finish_call()
-
-    def _has_object(self) -> bool:
-        return not self._has_parameters and is_json_object(self._unread)
-
-    def _arguments_without_parameters(self) -> str:
-        text = self._unread.strip()
-        if not text:
-            return "{}"
-        self._repair(RepairKind.BODY_WITHOUT_PARAMETERS)
-        return text if self._has_object() else f'{{"arguments": {quoted(text)}}}'
-
-    # a parameter
-
-    def _to_key(self) -> None:
-        self._text.clear()
-        self._is_between = False
-        self._scanner.enter(self._key)
-
-    def _drop_parameter(self) -> None:
-        self._repair(RepairKind.BAD_ATTRIBUTE)
-        self._text.clear()
-        self._to_parameter_closer()
-
-    def _to_value(self) -> None:
-        text = self._collected()
-        name, self._is_json_value, is_well_formed = _attributes(text)
-        if not is_well_formed:
-            self._repair(RepairKind.BAD_ATTRIBUTE)
-        self._calls.arguments((", " if self._has_parameters else "{") + quoted(name) + ": ")
-        self._has_parameters = True
-        if self._is_json_value:
-            self._scanner.enter(self._json)
-        else:
-            self._calls.arguments('"')
-            self._scanner.enter(self._string)
-
-    def _escaped(self, text: str, segment: Segment, offset: int) -> None:
-        self._calls.arguments(escaped(text))
-
-    def _next_tags(self, to_call: Action, to_key: Action) -> list[Rule]:
-        """The beginning of the next tag within a value: the value was not closed."""
-        return [
-            Rule(Pattern(f"{OPEN_TAG}{blank}{tag} name=", eats_newlines=True), action)
-            for blank in ("", " ")
-            for tag, action in (("invoke", to_call), ("parameter", to_key))
-        ]
-
-    def _start_call_in_value(self) -> None:
-        self._finish_value()
-        self._start_next_call()
-
-    def _start_key_in_value(self) -> None:
-        self._repair(RepairKind.MISSPELT_CLOSER)
-        self._finish_value()
-        self._to_key()
-
-    def _end_value(self) -> None:
-        self._finish_value()
-        self._to_parameter_closer()
-
-    def _finish_value(self) -> None:
-        text = self._collected()
-        if not self._is_json_value:
-            self._calls.arguments('"')
-        elif is_json(text):
-            self._calls.arguments(text)
-        else:
-            self._repair(RepairKind.INVALID_JSON)
-            self._calls.arguments(quoted(text))
-
-    def _to_parameter_closer(self) -> None:
-        self._is_between = True
-        self._closed_by = self._close_parameter
-        self._to_closer()
-
-    def _close_parameter(self, tag: str) -> None:
-        if tag.strip() == "invoke" or tag in _BLOCK_TAGS:
-            self._repair(RepairKind.MISSPELT_CLOSER)
-            self._close_call(tag)
-            return
-        if tag.strip() != "parameter":
-            self._repair(RepairKind.MISSPELT_CLOSER)
-        self._to_body()
 
 
 def _is_tag(text: str) -> bool:
@@ -331,21 +158,3 @@ def _is_tag(text: str) -> bool:
 def _is_any(text: str) -> bool:
     """What follows a closing tag within a block is never shown."""
     return True
-
-
-def _attributes(text: str) -> tuple[str, bool, bool]:
-    """A parameter's name, whether its value is JSON, and whether it was all written as it should be."""
-    kind = _KIND.search(text)
-    before = text[: kind.start()] if kind else ""
-    if kind is None or not before[-1:].isspace():
-        return _name_in(text), False, False
-    name = before.strip()
-    if len(name) > 1 and name[0] == name[-1] == '"':
-        return name[1:-1], kind[1] == "false", True
-    return before[:-1].lstrip(), kind[1] == "false", False
-
-
-def _name_in(text: str) -> str:
-    """The name in an attribute text that is not as it should be."""
-    found = _QUOTED_NAME.match(text)
-    return found.group(1) if found else text.strip(" \"'")
