@@ -157,7 +157,8 @@ def test_our_own_policy_leaves_out_stop_strings_that_say_nothing() -> None:
 
 def test_tools_are_what_is_enforced_before_any_form() -> None:
     both = Conversation(tools=(RUN,), response_format=JsonObject())
-    listed = '[{"type":"function","function":{"name":"run","description":null,"parameters":{"type":"object"},"strict":null}}]'
+    function = '{"name":"run","description":null,"parameters":{"type":"object"},"strict":null}'
+    listed = f'[{{"type":"function","function":{function}}}]'
     assert resolve_constraint(both) == Constraint(ConstraintKind.TOOL_CALL, listed)
     assert resolve_constraint(both, must_call=True) == Constraint(ConstraintKind.TOOL_CALL_REQUIRED, listed)
     required = Conversation(tools=(RUN,), tool_choice=ToolChoice.REQUIRED)
