@@ -1,0 +1,246 @@
+"""The road of one request: bytes in, the dialect's own pieces of an answer out. Everything else is called from here.
+
+    read_json -> convert -> encode -> room for the answer -> engine -> parser -> the dialect's stream
+
+Promises: what cannot be answered is refused before any work, with an error that the dialect can tell; an answer that
+was begun ends with exactly one last event; usage is what the engine says it was. Does not know HTTP. Any thread may
+prepare requests; one answer is told by one thread at a time.
+"""
+
+import secrets
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from whitedwarf.conversation.events import BackendReason
+from whitedwarf.conversation.options import Constraint, ConstraintKind, InferenceOptions
+from whitedwarf.engine.generation import Generation
+from whitedwarf.engine.request import (
+    MAX_TOP_LOGPROBS,
+    Event,
+    Finished,
+    FinishReason,
+    GenerateOptions,
+    Prefilled,
+    SamplingOptions,
+    Token,
+)
+from whitedwarf.errors import EngineClosedError, WhitedwarfError
+from whitedwarf.prompt.encode import encode
+from whitedwarf.prompt.recipe_memory import RecipeMemory
+from whitedwarf.prompt.special import SpecialToken
+from whitedwarf.prompt.tokenizer import Ids, Tokenizer
+from whitedwarf.protocol.body_memory import BodyMemory
+from whitedwarf.protocol.converted import Converted, PromptUsage, ReplyIdentity
+from whitedwarf.protocol.dialects import Dialect, Told
+from whitedwarf.protocol.failures import ContextLengthExceeded, Failure
+from whitedwarf.protocol.json_body import read_json
+from whitedwarf.protocol.policy import Policy
+from whitedwarf.protocol.resolution import resolve_max_tokens
+from whitedwarf.protocol.token_log import TokenLog
+
+MAX_CALL_TOKENS = 65_536
+"""A call that is longer is taken for one that never ends (demand.md P35); a whole large file fits."""
+
+_ENFORCED_NOWHERE = "The form of the answer was asked for in the prompt, but is not enforced."
+_SAMPLING = SamplingOptions()  # what the engine does where a request says nothing
+
+
+class Backend(Protocol):
+    """What runs prompts: the engine, or something scripted in its place."""
+
+    @property
+    def context_length(self) -> int: ...
+
+    def submit(self, ids: Ids, options: GenerateOptions, /) -> Generation:
+        """Queue a request; EngineBusyError, EngineClosedError, ContextOverflowError."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """A request that can be answered. `warnings` tell the client what was ignored, `unknown_fields` what was unread."""
+
+    dialect: Dialect
+    converted: Converted[Any]
+    ids: Ids
+    options: GenerateOptions
+
+    @property
+    def is_streamed(self) -> bool:
+        """Whether the client wants the answer piece by piece."""
+        return self.converted.is_streamed
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """A sentence for each thing that was asked for and is not done."""
+        unenforced = (_ENFORCED_NOWHERE,) if _is_form(self.converted.constraint) else ()
+        return self.converted.warnings + unenforced
+
+
+class Road:
+    """One model's way from requests to answers, with what is remembered between them."""
+
+    def __init__(self, engine: Backend, tokenizer: Tokenizer, policy: Policy) -> None:
+        self._engine = engine
+        self._tokenizer = tokenizer
+        self._policy = policy
+        self._bodies = BodyMemory()
+        self._memory = RecipeMemory()
+        self._stop_ids = frozenset({tokenizer.special_id(SpecialToken.EOS)})
+
+    @property
+    def context_length(self) -> int:
+        """Tokens of prompt and answer together, at most."""
+        return self._engine.context_length
+
+    def prepare(self, body: bytes, dialect: Dialect) -> Prepared:
+        """Read a request; RequestError where it is none, or where no answer would fit in the context."""
+        converted, ids = self._read(body, dialect)
+        max_tokens = _fitting_tokens(converted, len(ids), self.context_length)
+        options = GenerateOptions(
+            max_tokens=max_tokens,
+            stop_ids=self._stop_ids,
+            sampling=_sampling(converted.inference),
+            logprobs=_logprobs(converted.inference),
+        )
+        return Prepared(dialect, converted, ids, options)
+
+    def count_tokens(self, body: bytes, dialect: Dialect) -> int:
+        """How long the prompt of this request is, whether or not it fits; RequestError where it is none."""
+        return len(self._read(body, dialect)[1])
+
+    def start(self, prepared: Prepared) -> "Reply":
+        """Queue the request, at once; raises what `Backend.submit` does."""
+        return Reply(prepared, self._engine.submit(prepared.ids, prepared.options), self._tokenizer)
+
+    def _read(self, body: bytes, dialect: Dialect) -> tuple[Converted[Any], Ids]:
+        converted = dialect.convert(read_json(body, self._bodies), self._policy, self._memory)
+        prompt = encode(converted.conversation, converted.version, memory=self._memory)
+        return converted, self._tokenizer.encode_prompt(prompt)
+
+
+class Reply:
+    """One answer: the engine's events become the dialect's. Whoever holds it cancels `generation` when leaving early.
+
+    `failure` says why there is no answer, `finished` is the engine's last word; both only once they are known.
+    """
+
+    def __init__(self, prepared: Prepared, generation: Generation, tokenizer: Tokenizer) -> None:
+        converted, dialect = prepared.converted, prepared.dialect
+        self.generation = generation
+        self.failure: Failure | None = None
+        self.finished: Finished | None = None
+        self._prompt_tokens = len(prepared.ids)
+        self._dialect = dialect
+        self._identity = _new_identity(dialect, converted.model)
+        self._tokens = None if prepared.options.logprobs is None else TokenLog(tokenizer)
+        self._parser = dialect.parser(replace(converted.parsing, max_call_tokens=MAX_CALL_TOKENS), tokenizer)
+        self._stream = dialect.stream(self._identity, converted.reply, self._tokens)
+        self._is_measured = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the last event was told."""
+        return self._stream.is_over
+
+    def begin(self) -> list[Told]:
+        """The first events, before anything is known but the prompt's length."""
+        return self._stream.begin(PromptUsage(self._prompt_tokens))
+
+    def keepalive(self) -> list[Told]:
+        """A sign of life in the dialect's own form."""
+        return self._stream.keepalive()
+
+    def take(self, events: Iterable[Event]) -> list[Told]:
+        """What tells these events of the engine."""
+        return [told for event in events for told in self._told(event)]
+
+    def body(self, told: Iterable[Told]) -> Told:
+        """All that was told, as one body; calls that the model did not complete are left out (demand.md P21)."""
+        answer = self._dialect.answer(self._identity)
+        answer.take(told)
+        return answer.body(without_calls=getattr(self._stream, "unfinished_calls", ()))
+
+    def _told(self, event: Event) -> list[Told]:
+        match event:
+            case Prefilled(processed) if not self._is_measured:
+                self._measure(processed)
+            case Token():
+                return self._take_token(event)
+            case Finished():
+                return self._finish(event)
+        return []
+
+    def _measure(self, reused_tokens: int) -> None:
+        self._is_measured = True
+        self._stream.measure(PromptUsage(self._prompt_tokens, reused_tokens))
+
+    def _take_token(self, token: Token) -> list[Told]:
+        if self._parser.is_finished:
+            return []
+        if self._tokens is not None:
+            self._tokens.add(token.id, token.logprob or 0.0, [(one.id, one.logprob) for one in token.best])
+        told = self._stream.take(self._parser.feed_ids((token.id,)))
+        if self._parser.is_finished:  # a stop string, or a call without end
+            self.generation.cancel()
+        return told
+
+    def _finish(self, finished: Finished) -> list[Told]:
+        self.finished = finished
+        if self.is_over:
+            return []
+        reason = _REASONS.get(finished.reason)
+        if reason is None:
+            return self._fail(finished.error or EngineClosedError("the server is shutting down: ask again later"))
+        self._measure(finished.reused_tokens)
+        return self._stream.take(self._parser.finish(reason))
+
+    def _fail(self, error: WhitedwarfError) -> list[Told]:
+        self.failure = Failure.of(error)
+        return self._stream.fail(self.failure.message)
+
+
+_REASONS = {FinishReason.STOP: BackendReason.STOP, FinishReason.LENGTH: BackendReason.LENGTH}
+
+
+def _fitting_tokens(converted: Converted[Any], prompt_tokens: int, context_length: int) -> int:
+    """How long the answer may get. More than fits is no error: agents ask for a fixed number, whatever the context."""
+    room = context_length - prompt_tokens - 1
+    if room < 1:
+        raise ContextLengthExceeded(
+            f"This model's maximum context length is {context_length} tokens, and your prompt has {prompt_tokens}: "
+            "no answer would fit. Please reduce the length of the messages.",
+            prompt_tokens,
+            context_length,
+        )
+    asked, conversation = converted.inference.max_tokens, converted.conversation
+    return resolve_max_tokens(
+        None if asked is None else min(asked, room),
+        prompt_tokens,
+        context_length - 1,
+        is_thinking=conversation.is_thinking,
+        effort=conversation.reasoning_effort,
+    )
+
+
+def _sampling(inference: InferenceOptions) -> SamplingOptions:
+    return SamplingOptions(
+        temperature=inference.temperature,
+        top_p=inference.top_p,
+        min_p=_SAMPLING.min_p if inference.min_p is None else inference.min_p,
+        top_k=inference.top_k or 0,
+        seed=inference.seed,
+    )
+
+
+def _logprobs(inference: InferenceOptions) -> int | None:
+    return min(inference.top_logprobs or 0, MAX_TOP_LOGPROBS) if inference.logprobs else None
+
+
+def _is_form(constraint: Constraint | None) -> bool:
+    return constraint is not None and constraint.kind in (ConstraintKind.JSON, ConstraintKind.REGEX)
+
+
+def _new_identity(dialect: Dialect, model: str) -> ReplyIdentity:
+    return ReplyIdentity(dialect.id_prefix + secrets.token_hex(12), model, int(time.time()))
