@@ -12,15 +12,14 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-import numpy as np
-
 from whitedwarf.engine.generation import Generation
 from whitedwarf.engine.job import Job
 from whitedwarf.engine.loop import Closing, Loop
+from whitedwarf.engine.prompt_check import checked_prompt
 from whitedwarf.engine.request import GenerateOptions
 from whitedwarf.engine.scheduler import Limits
 from whitedwarf.engine.session import Session
-from whitedwarf.errors import ContextOverflowError, UsageError
+from whitedwarf.errors import UsageError
 from whitedwarf.model.base import Ids, Model
 
 DEFAULT_CHUNK_TOKENS = 512  # on a CPU that reads 10 tokens a second, a cancel or a line of progress waits 50 s
@@ -79,7 +78,7 @@ class Engine:
         tokens are generated. Raises before any work: ContextOverflowError, UsageError (empty prompt, unknown id, a
         session of another engine), EngineBusyError, EngineClosedError.
         """
-        prompt = self._checked(ids)
+        prompt = checked_prompt(ids, context_length=self.context_length, vocab_size=self.vocab_size)
         options = options or GenerateOptions()
         budget = min(options.max_tokens, self.context_length - len(prompt) - 1)
         if session is not None and not session.belongs_to(self._model):
@@ -103,25 +102,6 @@ class Engine:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def _checked(self, ids: Sequence[int] | Ids) -> Ids:
-        """`ids` as an array of our own; refuse what cannot run."""
-        if len(ids) == 0:
-            raise UsageError("the prompt is empty: expected at least one token, such as the begin-of-sentence token")
-        if len(ids) >= self.context_length:
-            raise ContextOverflowError(
-                f"the prompt has {len(ids)} tokens and must be shorter than the context of {self.context_length}: "
-                "shorten the prompt or raise --ctx"
-            )
-        prompt = np.asarray(ids)
-        if prompt.ndim != 1 or prompt.dtype.kind not in "iu":
-            raise UsageError(
-                f"expected a flat sequence of token ids, got {prompt.dtype} values of shape {prompt.shape}"
-            )
-        unknown = prompt[(prompt < 0) | (prompt >= self.vocab_size)]
-        if unknown.size:
-            raise UsageError(f"expected token ids from 0 to {self.vocab_size - 1}, got {unknown[0]}")
-        return prompt.astype(np.int32)
 
 
 def _close(loop: Loop, thread: threading.Thread, closing: Closing) -> None:
