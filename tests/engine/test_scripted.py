@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 
 from fakes.gates import PATIENCE_S
 from whitedwarf.engine.generation import Generation
-from whitedwarf.engine.request import Finished, FinishReason, GenerateOptions, Prefilled, Token, TokenScore
+from whitedwarf.engine.request import (
+    Finished,
+    FinishReason,
+    GenerateOptions,
+    MissReason,
+    Prefilled,
+    Reuse,
+    Token,
+    TokenScore,
+)
 from whitedwarf.engine.script import ScriptedAnswer
 from whitedwarf.engine.scripted import ScriptedEngine
 from whitedwarf.engine.seen_prefixes import SeenPrefixes
@@ -216,6 +225,13 @@ def test_a_prompt_that_was_answered_before_is_known_but_for_its_last_token_p13()
         longer = [*PROMPT, 7, 8, 1, 2]
         reused += [engine.submit(ids).result(PATIENCE_S).finished.reused_tokens for ids in (longer, [3, 1, 9], [9])]
     assert reused == [0, 7, 10, 2, 0]
+
+
+def test_a_miss_has_a_reason() -> None:
+    with scripted(answer(7)) as engine:
+        ends = [engine.submit(ids).result(PATIENCE_S).finished for ids in (PROMPT, PROMPT, [60, 61])]
+    assert [end.reuse for end in ends] == [Reuse.NONE, Reuse.MEMORY, Reuse.NONE]
+    assert [end.miss_reason for end in ends] == [MissReason.EMPTY, None, MissReason.UNKNOWN_PREFIX]
 
 
 def test_a_running_requests_prefix_is_known_too() -> None:

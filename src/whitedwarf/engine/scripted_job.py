@@ -12,7 +12,9 @@ from whitedwarf.engine.request import (
     Finished,
     FinishReason,
     GenerateOptions,
+    MissReason,
     Prefilled,
+    Reuse,
     Token,
     TokenScore,
 )
@@ -52,6 +54,7 @@ class ScriptedJob:
         self._steps = answer.steps()
         self._next = next(self._steps, None)
         self._reused: int | None = None
+        self._miss_reason: MissReason | None = None
         self._processed = 0
         self._generated: list[int] = []
         self._started_s = 0.0
@@ -71,10 +74,11 @@ class ScriptedJob:
         ids, generated = tuple(self.prompt.tolist()), tuple(self._generated)
         return Received(self.number, ids, self._options, self._reused, self._processed, generated, self.finish)
 
-    def start(self, reused_tokens: int, now_s: float) -> None:
-        """Begin to read the prompt, of which so much is known already."""
+    def start(self, reused_tokens: int, miss_reason: MissReason | None, now_s: float) -> None:
+        """Begin to read the prompt, of which so much is known already; `miss_reason` says why it is nothing."""
         self._started_s = self.due_s = now_s
         self._reused = self._processed = reused_tokens
+        self._miss_reason = miss_reason
         self.generation.put(Prefilled(reused_tokens, len(self.prompt)))
 
     def step(self, now_s: float, step_s: float) -> None:
@@ -107,6 +111,8 @@ class ScriptedJob:
                 decode_s=decode_s,
                 stop_id=stop_id,
                 error=error,
+                reuse=Reuse.MEMORY if self._reused else Reuse.NONE,
+                miss_reason=self._miss_reason,
             )
         )
 

@@ -11,7 +11,7 @@ import time
 from collections import deque
 
 from whitedwarf.engine.loop import Closing
-from whitedwarf.engine.request import FinishReason
+from whitedwarf.engine.request import FinishReason, MissReason
 from whitedwarf.engine.scripted_job import Received, ScriptedJob
 from whitedwarf.engine.seen_prefixes import SeenPrefixes, common_length
 from whitedwarf.errors import EngineBusyError, EngineClosedError, UsageError
@@ -113,13 +113,17 @@ class ScriptedLoop:
     def _start_waiting(self) -> None:
         for job in self._startable():
             self._waiting.remove(job)
-            job.start(self._known(job), time.monotonic())
+            reused = self._known(job)
+            job.start(reused, None if reused else self._miss_reason(), time.monotonic())
             self._running.append(job)
 
     def _known(self, job: ScriptedJob) -> int:
         """Tokens of its prompt that need no reading; the last is always read: its logits would be wanted."""
         beside = (common_length(job.prompt, other.live_ids) for other in self._running)
         return min(max((self._seen.common_length(job.prompt), *beside)), len(job.prompt) - 1)
+
+    def _miss_reason(self) -> MissReason:
+        return MissReason.UNKNOWN_PREFIX if self._running or not self._seen.is_empty else MissReason.EMPTY
 
     def _startable(self) -> list[ScriptedJob]:
         """In order of arrival, one of each lane."""

@@ -18,6 +18,10 @@ class SeenPrefixes:
         self._max_tokens = max_tokens
         self._sequences: list[Ids] = []  # none is a prefix of another; the newest is last
 
+    @property
+    def is_empty(self) -> bool:
+        return not self._sequences
+
     def common_length(self, ids: Ids) -> int:
         """How many leading tokens of `ids` are those of some remembered sequence."""
         return max((common_length(ids, seen) for seen in self._sequences), default=0)
