@@ -123,15 +123,16 @@ class Road:
 class Reply:
     """One answer: the engine's events become the dialect's. Whoever holds it cancels `generation` when leaving early.
 
-    `failure` says why there is no answer, `finished` is the engine's last word; both only once they are known.
+    `failure` says why there is no answer, once that is known; the counts grow with it.
     """
 
     def __init__(self, prepared: Prepared, generation: Generation, tokenizer: Tokenizer) -> None:
         converted, dialect = prepared.converted, prepared.dialect
         self.generation = generation
         self.failure: Failure | None = None
-        self.finished: Finished | None = None
-        self._prompt_tokens = len(prepared.ids)
+        self.prompt_tokens = len(prepared.ids)
+        self.cached_tokens = 0
+        self.generated_tokens = 0
         self._dialect = dialect
         self._identity = _new_identity(dialect, converted.model)
         self._tokens = None if prepared.options.logprobs is None else TokenLog(tokenizer)
@@ -146,7 +147,7 @@ class Reply:
 
     def begin(self) -> list[Told]:
         """The first events, before anything is known but the prompt's length."""
-        return self._stream.begin(PromptUsage(self._prompt_tokens))
+        return self._stream.begin(PromptUsage(self.prompt_tokens))
 
     def keepalive(self) -> list[Told]:
         """A sign of life in the dialect's own form."""
@@ -155,6 +156,13 @@ class Reply:
     def take(self, events: Iterable[Event]) -> list[Told]:
         """What tells these events of the engine."""
         return [told for event in events for told in self._told(event)]
+
+    def fail(self, error: WhitedwarfError) -> list[Told]:
+        """The last event of an answer that cannot go on; none where it is over."""
+        if self.is_over:
+            return []
+        self.failure = Failure.of(error)
+        return self._stream.fail(self.failure.message)
 
     def body(self, told: Iterable[Told]) -> Told:
         """All that was told, as one body; calls that the model did not complete are left out (demand.md P21)."""
@@ -174,11 +182,13 @@ class Reply:
 
     def _measure(self, reused_tokens: int) -> None:
         self._is_measured = True
-        self._stream.measure(PromptUsage(self._prompt_tokens, reused_tokens))
+        self.cached_tokens = reused_tokens
+        self._stream.measure(PromptUsage(self.prompt_tokens, reused_tokens))
 
     def _take_token(self, token: Token) -> list[Told]:
         if self._parser.is_finished:
             return []
+        self.generated_tokens += 1
         if self._tokens is not None:
             self._tokens.add(token.id, token.logprob or 0.0, [(one.id, one.logprob) for one in token.best])
         told = self._stream.take(self._parser.feed_ids((token.id,)))
@@ -187,18 +197,13 @@ class Reply:
         return told
 
     def _finish(self, finished: Finished) -> list[Told]:
-        self.finished = finished
         if self.is_over:
             return []
         reason = _REASONS.get(finished.reason)
         if reason is None:
-            return self._fail(finished.error or EngineClosedError("the server is shutting down: ask again later"))
+            return self.fail(finished.error or EngineClosedError("the server is shutting down: ask again later"))
         self._measure(finished.reused_tokens)
         return self._stream.take(self._parser.finish(reason))
-
-    def _fail(self, error: WhitedwarfError) -> list[Told]:
-        self.failure = Failure.of(error)
-        return self._stream.fail(self.failure.message)
 
 
 _REASONS = {FinishReason.STOP: BackendReason.STOP, FinishReason.LENGTH: BackendReason.LENGTH}

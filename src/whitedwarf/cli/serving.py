@@ -1,0 +1,92 @@
+"""From options to a running server: the one place where model, engine, road and HTTP are wired together.
+
+Promises: keys and address are checked before the model is loaded; when this returns, the engine has ended.
+"""
+
+import logging
+import re
+import socket
+import sys
+import time
+from datetime import UTC, datetime
+
+from whitedwarf.cli.loading import LoadedModel, note, open_model
+from whitedwarf.config import ModelSettings, ServeSettings
+from whitedwarf.engine.engine import Engine
+from whitedwarf.prompt.encode import ModelVersion
+from whitedwarf.prompt.tokenizer import Tokenizer
+from whitedwarf.protocol.policy import local
+from whitedwarf.respond import Road
+from whitedwarf.server.app import make_app
+from whitedwarf.server.auth import ApiKeys
+from whitedwarf.server.endpoints import Endpoints
+from whitedwarf.server.host_check import HostRule
+from whitedwarf.server.listen import Server, address_of, bound_socket
+from whitedwarf.server.models import ServedModel
+from whitedwarf.server.request_log import LogLines
+
+
+def serve_model(serve: ServeSettings, settings: ModelSettings) -> int:
+    """Serve until a signal; 0 after an orderly end."""
+    keys = None if serve.api_key_file is None else ApiKeys.from_file(serve.api_key_file)
+    with bound_socket(serve.host, serve.port) as listener:
+        loaded = open_model(settings)
+        tokenizer = loaded.tokenizer()
+        note(loaded.describe())
+        with _engine(loaded, serve) as engine:
+            _run(engine, tokenizer, served_model(loaded), serve, keys, listener)
+    return 0
+
+
+def _run(
+    engine: Engine,
+    tokenizer: Tokenizer,
+    model: ServedModel,
+    serve: ServeSettings,
+    keys: ApiKeys | None,
+    listener: socket.socket,
+) -> None:
+    endpoints = Endpoints(Road(engine, tokenizer, local(ModelVersion.V4)), model)
+    server = Server(make_app(endpoints, host_rule(serve), keys), serve.drain_s, engine.close)
+    _log_to_stderr()
+    listener.listen()  # before anybody is told the address
+    note(f"{model.id} is served at {address_of(listener)} ({serve.parallel} requests at a time)")
+    server.run([listener])
+
+
+def _engine(loaded: LoadedModel, serve: ServeSettings) -> Engine:
+    return Engine(
+        loaded.transformer,
+        max_chunk_tokens=loaded.chunk_tokens,
+        max_parallel=serve.parallel,
+        max_waiting=serve.max_waiting,
+    )
+
+
+def served_model(loaded: LoadedModel) -> ServedModel:
+    """What clients are told about the model; its id is its name as one word."""
+    name = str(loaded.gguf.metadata.get("general.name") or "DeepSeek V4")
+    now_s = int(time.time())
+    return ServedModel(
+        id=re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-") or "deepseek-v4",
+        name=name,
+        context_length=loaded.context_length,
+        loaded_at=now_s,
+        loaded_at_text=datetime.fromtimestamp(now_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    )
+
+
+def host_rule(serve: ServeSettings) -> HostRule:
+    """By which names clients may call us: the machine's own, the one we listen on, and those that were allowed."""
+    machine = socket.gethostname()
+    names = {serve.host, machine, f"{machine}.local", *serve.allow_host}
+    return HostRule(frozenset(name.lower() for name in names), allows_all_origins=serve.cors)
+
+
+def _log_to_stderr() -> None:
+    lines = logging.StreamHandler(sys.stderr)
+    lines.setFormatter(LogLines())
+    logger = logging.getLogger("whitedwarf")
+    logger.addHandler(lines)
+    logger.setLevel(logging.INFO)
+    logging.getLogger("uvicorn.error").addHandler(lines)
