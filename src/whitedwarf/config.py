@@ -112,6 +112,8 @@ class ServeSettings:
     """Requests that may wait; further ones are told to try again later (429)."""
     api_key_file: Path | None = None
     """File of keys, one a line, that nobody else may read (chmod 600). Default: no key is asked for."""
+    script: Path | None = None
+    """Answer from this file of JSON lines instead of a model, to test clients (docs: server/script.py)."""
     cors: bool = False
     """Let web pages of any site use this server."""
     allow_host: tuple[str, ...] = ()

@@ -3,6 +3,7 @@
 /v1/chat/completions  /v1/responses  /v1/completions  /v1/messages        answers, streamed or whole
 /v1/messages/count_tokens  /v1/chat/completions/input_tokens              how long a prompt is
 /v1/models  /v1/models/{id}  /health  /metrics  /                         what is here
+/debug/last                                                               with --script: the last request
 """
 
 from starlette.applications import Starlette
@@ -34,7 +35,9 @@ def make_app(endpoints: Endpoints, hosts: HostRule, keys: ApiKeys | None = None)
 
 
 def _routes(endpoints: Endpoints) -> list[Route]:
+    scripted = [Route("/debug/last", endpoints.debug_last)] if endpoints.look_at_last else []
     return [
+        *scripted,
         Route("/v1/chat/completions", endpoints.answer(CHAT), methods=["POST"]),
         Route("/v1/responses", endpoints.answer(RESPONSES), methods=["POST"]),
         Route("/v1/messages", endpoints.answer(MESSAGES), methods=["POST"]),

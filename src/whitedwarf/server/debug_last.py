@@ -1,14 +1,14 @@
 """What GET /debug/last tells with --script: the last request as it reached the engine. A plain JSON object."""
 
 from dataclasses import asdict
-from typing import Any
 
+from whitedwarf.conversation.json_value import Json
 from whitedwarf.engine.request import GenerateOptions
 from whitedwarf.engine.scripted_job import Received
 from whitedwarf.prompt.tokenizer import Tokenizer
 
 
-def debug_last(received: Received | None, tokenizer: Tokenizer) -> dict[str, Any]:
+def debug_last(received: Received | None, tokenizer: Tokenizer) -> dict[str, Json]:
     """The rendered prompt, ids, options and reuse figures; `{"number": 0}` before the first request.
 
     `reused_tokens` is null while the request waits, `finish` until it has ended.
@@ -29,7 +29,7 @@ def debug_last(received: Received | None, tokenizer: Tokenizer) -> dict[str, Any
     }
 
 
-def _options(options: GenerateOptions) -> dict[str, Any]:
+def _options(options: GenerateOptions) -> dict[str, Json]:
     return asdict(options) | {
         "stop_ids": sorted(options.stop_ids),
         "checkpoints": list(options.checkpoints),

@@ -12,6 +12,7 @@ import anyio
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
+from whitedwarf.conversation.json_value import Json
 from whitedwarf.errors import WhitedwarfError
 from whitedwarf.protocol.dialects import CHAT, Dialect, Told
 from whitedwarf.protocol.failures import Failure, FailureKind
@@ -20,7 +21,7 @@ from whitedwarf.server.body import MAX_BODY_BYTES, BodyRefused, read_body
 from whitedwarf.server.metrics import CONTENT_TYPE, Metrics, Running
 from whitedwarf.server.models import ServedModel
 from whitedwarf.server.refusal import refusal
-from whitedwarf.server.stream import StreamedReply, told_whole, unless_gone
+from whitedwarf.server.stream import KEEPALIVE_S, StreamedReply, told_whole, unless_gone
 
 log = logging.getLogger(__name__)
 
@@ -30,12 +31,14 @@ _GONE = 499  # nobody reads it; the usual number for a client that left
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
-    """Everything that is answered, over one model."""
+    """Everything that is answered, over one model; `look_at_last` where a script answers in its place."""
 
     road: Road
     model: ServedModel
     metrics: Metrics = field(default_factory=Metrics)
     max_body_bytes: int = MAX_BODY_BYTES
+    keepalive_s: float = KEEPALIVE_S
+    look_at_last: Callable[[], dict[str, Json]] | None = None
 
     def answer(self, dialect: Dialect) -> Endpoint:
         """The endpoint that answers requests of this dialect."""
@@ -68,6 +71,11 @@ class Endpoints:
     async def health(self, request: Request) -> Response:
         """GET /health."""
         return JSONResponse({"status": "ok"})
+
+    async def debug_last(self, request: Request) -> Response:
+        """GET /debug/last, with a script only: the last request as it reached the engine."""
+        assert self.look_at_last is not None
+        return JSONResponse(await anyio.to_thread.run_sync(self.look_at_last))
 
     async def show_metrics(self, request: Request) -> Response:
         """GET /metrics, for Prometheus."""
@@ -109,7 +117,7 @@ class Endpoints:
         running = self.metrics.begin(dialect.name, prepared.converted.unknown_fields)
         headers = _warnings(prepared)
         if prepared.is_streamed:
-            return StreamedReply(reply, dialect, headers, lambda: _end(running, dialect, reply))
+            return StreamedReply(reply, dialect, headers, lambda: _end(running, dialect, reply), self.keepalive_s)
         try:
             return await _whole(request, reply, dialect, headers)
         finally:
@@ -141,6 +149,8 @@ def _end(running: Running, dialect: Dialect, reply: Reply) -> None:
             "end": end,
             "prompt": reply.prompt_tokens,
             "cached": reply.cached_tokens,
+            "reuse": reply.reuse,
+            "miss": reply.miss_reason,
             "generated": reply.generated_tokens,
             "seconds": round(seconds, 3),
             "why": reply.failure.message if reply.failure else "",

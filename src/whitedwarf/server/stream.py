@@ -129,7 +129,14 @@ async def _cancel_when_gone(receive: Receive, scope: anyio.CancelScope) -> None:
 class StreamedReply(Response):
     """An answer as server-sent events; `close` runs when it has ended, one way or another."""
 
-    def __init__(self, reply: Reply, dialect: Dialect, headers: Mapping[str, str], close: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        reply: Reply,
+        dialect: Dialect,
+        headers: Mapping[str, str],
+        close: Callable[[], None],
+        keepalive_s: float = KEEPALIVE_S,
+    ) -> None:
         super().__init__(
             headers={**headers, "cache-control": "no-cache", "x-accel-buffering": "no"}, media_type="text/event-stream"
         )
@@ -137,6 +144,7 @@ class StreamedReply(Response):
         self._reply = reply
         self._dialect = dialect
         self._close = close
+        self._keepalive_s = keepalive_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -148,7 +156,7 @@ class StreamedReply(Response):
     async def _tell(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         with contextlib.suppress(TimeoutError):
-            async with contextlib.aclosing(told_pieces(self._reply)) as pieces:
+            async with contextlib.aclosing(told_pieces(self._reply, self._keepalive_s)) as pieces:
                 async for told in pieces:
                     await _send_body(send, wire(told, self._dialect))
             await _send_body(send, self._last_line())
