@@ -59,6 +59,9 @@ class FakeSnapshot:
         assert longer.ids[: len(self.ids)] == self.ids
         return self
 
+    def packed(self) -> "FakeSnapshot":
+        return self
+
 
 @dataclass(eq=False)
 class FakeState:

@@ -37,7 +37,10 @@ class Snapshot(Held, Protocol):
         """How many tokens a state restored from it can take back."""
 
     def rebased(self, longer: "Snapshot") -> "Snapshot":
-        """The same, sharing all it can with a later snapshot of the same tokens and more."""
+        """The same, sharing all it can with a snapshot of the same tokens, and maybe more."""
+
+    def packed(self) -> "Snapshot":
+        """The same in buffers of its own, no longer than it needs."""
 
 
 class State(Held, Protocol):

@@ -112,6 +112,12 @@ class AppendedRows:
         self._frozen = max(self._frozen, count)
         return other
 
+    def packed(self, count: int) -> "AppendedRows":
+        """The first `count` rows in a buffer just long enough."""
+        other = AppendedRows.__new__(AppendedRows)
+        other._buffer, other._frozen, other._is_owner = self._buffer[:count].copy(), count, False
+        return other
+
     @property
     def buffer_bytes(self) -> tuple[int, int]:
         """Identity and size of the buffer."""

@@ -86,6 +86,10 @@ class LayerState:
             _rebased(self.indexer, longer.indexer, num_rows),
         )
 
+    def packed(self, num_rows: int) -> "LayerState":
+        """The same with its appended rows in buffers of their own."""
+        return LayerState(self.window, _packed(self.compressor, num_rows), _packed(self.indexer, num_rows))
+
     @property
     def compressors(self) -> Iterator[CompressorState]:
         return (part for part in (self.compressor, self.indexer) if part is not None)
@@ -105,6 +109,10 @@ def _rebased(state: CompressorState | None, longer: CompressorState | None, num_
     return CompressorState(state.values, state.gates, longer.rows.share(num_rows))
 
 
+def _packed(state: CompressorState | None, num_rows: int) -> CompressorState | None:
+    return state and CompressorState(state.values, state.gates, state.rows.packed(num_rows))
+
+
 @dataclass(frozen=True, slots=True)
 class StateSnapshot:
     """A frozen state. Restoring copies again, so one snapshot serves many continuations."""
@@ -122,6 +130,12 @@ class StateSnapshot:
         layers = zip(self.layers, longer.layers, counts, strict=True)
         rebased = tuple(layer.rebased(other, count) for layer, other, count in layers)
         return StateSnapshot(self.position, self.ratios, rebased, self.rollback_room)
+
+    def packed(self) -> "StateSnapshot":
+        """See model/base.py."""
+        counts = _row_counts(self.ratios, self.position)
+        layers = tuple(layer.packed(count) for layer, count in zip(self.layers, counts, strict=True))
+        return StateSnapshot(self.position, self.ratios, layers, self.rollback_room)
 
     @property
     def own_bytes(self) -> int:
