@@ -84,6 +84,7 @@ def serving(
     app = make_app(Endpoints(road, MODEL, **endpoints), HostRule(frozenset()))
     server = Server(app, drain_s=1.0, hurry=engine.close)
     listener = bound_socket("127.0.0.1", 0)
+    listener.listen()  # before anybody connects
     thread = threading.Thread(target=server.run, args=([listener],), name="scripted-server")
     thread.start()
     try:
