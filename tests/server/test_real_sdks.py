@@ -1,14 +1,16 @@
 """The openai and anthropic libraries as they come, against the server over loopback: what their users do all day."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 from typing import Any
 
 import anthropic
 import openai
+import pydantic
 import pytest
 
-from fakes.scripted_server import MODEL, Served, calls, eventually, says, serving
+from fakes.scripted_server import MODEL, TOKENIZER, Served, calls, eventually, says, serving
 from whitedwarf.engine.request import FinishReason
 
 HELLO = says("I greet.</think>Hello, world!")
@@ -324,3 +326,62 @@ def test_a_second_client_does_not_wait_for_the_first_p29() -> None:
         assert served.engine.received[0].finish is None
         client.chat.completions.create(model="any", messages=other)
         assert served.last.reused_tokens == len(served.last.ids) - 1
+
+
+# Asynchronous, structured
+
+
+def test_asynchronous_clients_stream_and_leave_p18() -> None:
+    async def read_and_leave(served: Served) -> str:
+        async with openai.AsyncOpenAI(base_url=f"{served.url}/v1", api_key="none", max_retries=0) as client:
+            stream = await client.chat.completions.create(model="any", messages=USER, stream=True)
+            texts = [chunk.choices[0].delta.content or "" async for chunk in stream if chunk.choices]
+        async with (
+            anthropic.AsyncAnthropic(base_url=served.url, api_key="none", max_retries=0) as other,
+            other.messages.stream(model="any", max_tokens=400, messages=USER) as messages,
+        ):
+            async for _ in messages:
+                break
+        return "".join(texts)
+
+    with serving(HELLO, ENDLESS) as served:
+        assert asyncio.run(read_and_leave(served)) == "Hello, world!"
+        assert eventually(lambda: is_cancelled(served), 2.0)
+
+
+def test_many_asynchronous_streams_are_never_crossed() -> None:
+
+    async def one(client: openai.AsyncOpenAI, number: int) -> tuple[int, str]:
+        message: Any = [{"role": "user", "content": f"Number {number}"}]
+        stream = await client.chat.completions.create(
+            model="any", messages=message, stream=True, reasoning_effort="none"
+        )
+        return number, "".join([chunk.choices[0].delta.content or "" async for chunk in stream if chunk.choices])
+
+    async def all_of_them(served: Served) -> list[tuple[int, str]]:
+        async with openai.AsyncOpenAI(base_url=f"{served.url}/v1", api_key="none", max_retries=0) as client:
+            return await asyncio.gather(*(one(client, number) for number in range(20)))
+
+    lines = [says(f"answer {number} " * 30, delay_ms=1) for number in range(20)]
+    with serving(*lines, max_parallel=8, max_waiting=20) as served:
+        answers = asyncio.run(all_of_them(served))
+        texts = [TOKENIZER.decode(received.ids) for received in served.engine.received]
+    for number, answer in answers:
+        (order,) = [at for at, text in enumerate(texts) if f"Number {number}<" in text]
+        assert answer == f"answer {order} " * 30
+
+
+class City(pydantic.BaseModel):
+    name: str
+    inhabitants: int
+
+
+def test_structured_answers_are_parsed() -> None:
+    with (
+        serving(says('Oslo.</think>{"name": "Oslo", "inhabitants": 717710}')) as served,
+        openai_client(served) as client,
+    ):
+        chat = client.chat.completions.parse(model="any", messages=USER, response_format=City)
+        assert chat.choices[0].message.parsed == City(name="Oslo", inhabitants=717710)
+        answer = client.responses.parse(model="any", input="Which city?", text_format=City)
+        assert answer.output_parsed == City(name="Oslo", inhabitants=717710)
