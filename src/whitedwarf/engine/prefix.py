@@ -119,8 +119,7 @@ class Prefixes:
         self._clock += 1
         if not self.is_on:
             return self._counted(Taken(self._model.new_state(), 0, 0, miss_reason=MissReason.OFF))
-        node, common = self._find(prompt)
-        kept = min(node.depth, common) if node is not None else 0
+        node, kept, common = self._find(prompt)
         return self._counted(self._from_store(prompt, kept, common) or self._from_memory(node, kept, common))
 
     def _counted(self, taken: Taken) -> Taken:
@@ -164,17 +163,16 @@ class Prefixes:
                 self._offer(node.ids, node.checkpoint.snapshot, SaveReason.SHUTDOWN)
         self._tree, self._ledger, self._live = PrefixTree(), Ledger(), []
 
-    def _find(self, prompt: Ids) -> tuple[Node | None, int]:
-        """The best checkpoint for `prompt`, and how many of its tokens (short of the last) were seen before."""
-        last, common = self._tree.descend(prompt)
+    def _find(self, prompt: Ids) -> tuple[Node | None, int, int]:
+        """The best checkpoint, the tokens of `prompt` it gives, and how many (short of the last) were seen before."""
+        node, common = self._tree.descend(prompt)
         common = min(common, len(prompt) - 1)
-        if common == 0:
-            return None, 0
-        behind = [node for node in self._tree.nearby(last, common + self._reach) if _reaches(node, common)]
-        if behind:
-            return min(behind, key=_handiness), common
-        path = (last, *last.ancestors())
-        return next((node for node in path if node.checkpoint and node.depth <= common), None), common
+        for ancestor in (node, *node.ancestors()):
+            position = min(ancestor.depth, common)
+            behind = [n for n in self._tree.nearby(ancestor, position + self._reach) if _reaches(n, position)]
+            if behind and position:
+                return min(behind, key=_handiness), position, common
+        return None, 0, common
 
     def _from_memory(self, node: Node | None, kept: int, common: int) -> Taken:
         miss_reason = self._miss_reason(kept, common)
