@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+import numpy as np
+
 from whitedwarf.conversation.events import BackendReason
 from whitedwarf.conversation.options import Constraint, ConstraintKind, InferenceOptions
 from whitedwarf.engine.generation import Generation
@@ -42,6 +44,9 @@ from whitedwarf.protocol.token_log import TokenLog
 
 MAX_CALL_TOKENS = 65_536
 """A call that is longer is taken for one that never ends (demand.md P35); a whole large file fits."""
+
+LAST_TURN_ENDS = 7
+"""Each may cost a chunk that ends early and a checkpoint in memory."""
 
 _ENFORCED_NOWHERE = "The form of the answer was asked for in the prompt, but is not enforced."
 _SAMPLING = SamplingOptions()  # what the engine does where a request says nothing
@@ -88,6 +93,7 @@ class Road:
         self._bodies = BodyMemory()
         self._memory = RecipeMemory()
         self._stop_ids = frozenset({tokenizer.special_id(SpecialToken.EOS)})
+        self._turn_ids = [tokenizer.special_id(token) for token in (SpecialToken.USER, SpecialToken.ASSISTANT)]
 
     @property
     def context_length(self) -> int:
@@ -103,6 +109,7 @@ class Road:
             stop_ids=self._stop_ids,
             sampling=_sampling(converted.inference),
             logprobs=_logprobs(converted.inference),
+            checkpoints=self._turn_ends(ids),
         )
         return Prepared(dialect, converted, ids, options)
 
@@ -114,6 +121,12 @@ class Road:
         """Queue the request, at once; raises what `Backend.submit` does."""
         return Reply(prepared, self._engine.submit(prepared.ids, prepared.options), self._tokenizer)
 
+    def _turn_ends(self, ids: Ids) -> tuple[int, ...]:
+        """Where the prompt could go on otherwise: before the first turn (sub-agents share what comes before it) and
+        before the last ones (an answer asked for again, a last message edited)."""
+        ends: list[int] = np.flatnonzero(np.isin(ids, self._turn_ids)).tolist()
+        return (*ends[:1], *ends[1:][-LAST_TURN_ENDS:])
+
     def _read(self, body: bytes, dialect: Dialect) -> tuple[Converted[Any], Ids]:
         converted = dialect.convert(read_json(body, self._bodies), self._policy, self._memory)
         prompt = encode(converted.conversation, converted.version, memory=self._memory)
@@ -123,7 +136,8 @@ class Road:
 class Reply:
     """One answer: the engine's events become the dialect's. Whoever holds it cancels `generation` when leaving early.
 
-    `failure` says why there is no answer, once that is known; the counts grow with it.
+    `failure` says why there is no answer, once that is known; the counts grow with it. `reuse` and
+    `miss_reason` are the engine's words for where the prompt's beginning came from, and why no more of it did.
     """
 
     def __init__(self, prepared: Prepared, generation: Generation, tokenizer: Tokenizer) -> None:
@@ -133,6 +147,8 @@ class Reply:
         self.prompt_tokens = len(prepared.ids)
         self.cached_tokens = 0
         self.generated_tokens = 0
+        self.reuse = ""
+        self.miss_reason = ""
         self._dialect = dialect
         self._identity = _new_identity(dialect, converted.model)
         self._tokens = None if prepared.options.logprobs is None else TokenLog(tokenizer)
@@ -197,6 +213,8 @@ class Reply:
         return told
 
     def _finish(self, finished: Finished) -> list[Told]:
+        self.reuse = finished.reuse.value
+        self.miss_reason = finished.miss_reason.value if finished.miss_reason else ""
         if self.is_over:
             return []
         reason = _REASONS.get(finished.reason)
