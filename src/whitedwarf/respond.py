@@ -16,16 +16,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from whitedwarf.conversation.events import BackendReason
-from whitedwarf.conversation.options import Constraint, ConstraintKind, InferenceOptions
 from whitedwarf.engine.generation import Generation
 from whitedwarf.engine.request import (
-    MAX_TOP_LOGPROBS,
     Event,
     Finished,
     FinishReason,
     GenerateOptions,
     Prefilled,
-    SamplingOptions,
     Token,
 )
 from whitedwarf.errors import EngineClosedError, WhitedwarfError
@@ -36,10 +33,10 @@ from whitedwarf.prompt.tokenizer import Ids, Tokenizer
 from whitedwarf.protocol.body_memory import BodyMemory
 from whitedwarf.protocol.converted import Converted, PromptUsage, ReplyIdentity
 from whitedwarf.protocol.dialects import Dialect, Told
-from whitedwarf.protocol.failures import ContextLengthExceeded, Failure
+from whitedwarf.protocol.engine_options import asks_for_form, fitting_tokens, sampling_options, wanted_logprobs
+from whitedwarf.protocol.failures import Failure
 from whitedwarf.protocol.json_body import read_json
 from whitedwarf.protocol.policy import Policy
-from whitedwarf.protocol.resolution import resolve_max_tokens
 from whitedwarf.protocol.token_log import TokenLog
 
 MAX_CALL_TOKENS = 65_536
@@ -49,7 +46,6 @@ LAST_TURN_ENDS = 7
 """Each may cost a chunk that ends early and a checkpoint in memory."""
 
 _ENFORCED_NOWHERE = "The form of the answer was asked for in the prompt, but is not enforced."
-_SAMPLING = SamplingOptions()  # what the engine does where a request says nothing
 
 
 class Backend(Protocol):
@@ -79,7 +75,7 @@ class Prepared:
     @property
     def warnings(self) -> tuple[str, ...]:
         """A sentence for each thing that was asked for and is not done."""
-        unenforced = (_ENFORCED_NOWHERE,) if _is_form(self.converted.constraint) else ()
+        unenforced = (_ENFORCED_NOWHERE,) if asks_for_form(self.converted.constraint) else ()
         return self.converted.warnings + unenforced
 
 
@@ -103,12 +99,11 @@ class Road:
     def prepare(self, body: bytes, dialect: Dialect) -> Prepared:
         """Read a request; RequestError where it is none, or where no answer would fit in the context."""
         converted, ids = self._read(body, dialect)
-        max_tokens = _fitting_tokens(converted, len(ids), self.context_length)
         options = GenerateOptions(
-            max_tokens=max_tokens,
+            max_tokens=fitting_tokens(converted, len(ids), self.context_length),
             stop_ids=self._stop_ids,
-            sampling=_sampling(converted.inference),
-            logprobs=_logprobs(converted.inference),
+            sampling=sampling_options(converted.inference),
+            logprobs=wanted_logprobs(converted.inference),
             checkpoints=self._turn_ends(ids),
         )
         return Prepared(dialect, converted, ids, options)
@@ -136,8 +131,8 @@ class Road:
 class Reply:
     """One answer: the engine's events become the dialect's. Whoever holds it cancels `generation` when leaving early.
 
-    `failure` says why there is no answer, once that is known; the counts grow with it. `reuse` and
-    `miss_reason` are the engine's words for where the prompt's beginning came from, and why no more of it did.
+    `failure` says why there is no answer, once that is known; the counts grow with it. `finished` is
+    the engine's last word, if it was waited for.
     """
 
     def __init__(self, prepared: Prepared, generation: Generation, tokenizer: Tokenizer) -> None:
@@ -147,8 +142,7 @@ class Reply:
         self.prompt_tokens = len(prepared.ids)
         self.cached_tokens = 0
         self.generated_tokens = 0
-        self.reuse = ""
-        self.miss_reason = ""
+        self.finished: Finished | None = None
         self._dialect = dialect
         self._identity = _new_identity(dialect, converted.model)
         self._tokens = None if prepared.options.logprobs is None else TokenLog(tokenizer)
@@ -213,8 +207,7 @@ class Reply:
         return told
 
     def _finish(self, finished: Finished) -> list[Told]:
-        self.reuse = finished.reuse.value
-        self.miss_reason = finished.miss_reason.value if finished.miss_reason else ""
+        self.finished = finished
         if self.is_over:
             return []
         reason = _REASONS.get(finished.reason)
@@ -225,44 +218,6 @@ class Reply:
 
 
 _REASONS = {FinishReason.STOP: BackendReason.STOP, FinishReason.LENGTH: BackendReason.LENGTH}
-
-
-def _fitting_tokens(converted: Converted[Any], prompt_tokens: int, context_length: int) -> int:
-    """How long the answer may get. More than fits is no error: agents ask for a fixed number, whatever the context."""
-    room = context_length - prompt_tokens - 1
-    if room < 1:
-        raise ContextLengthExceeded(
-            f"This model's maximum context length is {context_length} tokens, and your prompt has {prompt_tokens}: "
-            "no answer would fit. Please reduce the length of the messages.",
-            prompt_tokens,
-            context_length,
-        )
-    asked, conversation = converted.inference.max_tokens, converted.conversation
-    return resolve_max_tokens(
-        None if asked is None else min(asked, room),
-        prompt_tokens,
-        context_length - 1,
-        is_thinking=conversation.is_thinking,
-        effort=conversation.reasoning_effort,
-    )
-
-
-def _sampling(inference: InferenceOptions) -> SamplingOptions:
-    return SamplingOptions(
-        temperature=inference.temperature,
-        top_p=inference.top_p,
-        min_p=_SAMPLING.min_p if inference.min_p is None else inference.min_p,
-        top_k=inference.top_k or 0,
-        seed=inference.seed,
-    )
-
-
-def _logprobs(inference: InferenceOptions) -> int | None:
-    return min(inference.top_logprobs or 0, MAX_TOP_LOGPROBS) if inference.logprobs else None
-
-
-def _is_form(constraint: Constraint | None) -> bool:
-    return constraint is not None and constraint.kind in (ConstraintKind.JSON, ConstraintKind.REGEX)
 
 
 def _new_identity(dialect: Dialect, model: str) -> ReplyIdentity:

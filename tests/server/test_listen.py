@@ -6,6 +6,7 @@ import time
 import pytest
 
 from server.serving import PATIENCE_S, HandEngine, serving
+from whitedwarf.engine.request import Token
 from whitedwarf.errors import WhitedwarfError
 from whitedwarf.prompt.tokenizer import Tokenizer
 from whitedwarf.server import listen
@@ -103,3 +104,18 @@ def test_the_address_is_told_as_clients_use_it() -> None:
     with bound_socket("localhost", 0) as listener:
         assert address_of(listener).startswith("http://")
         assert address_of(listener).endswith(f":{listener.getsockname()[1]}")
+
+
+def test_a_client_that_does_not_read_is_dropped(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listen, "STALL_TIMEOUT_S", 0.3)
+    engine = HandEngine(context_length=1_000_000)
+    body = b'{"model":"m","max_tokens":900000,"stream":true,"messages":[{"role":"user","content":"x"}]}'
+    post = HEAD + b"content-length: %d\r\n\r\n" % len(body) + body
+    with serving(engine, tokenizer) as server, server.connect(post):
+        request = engine.next_request()
+        end_s = time.monotonic() + PATIENCE_S
+        while not request.generation.is_cancelled and time.monotonic() < end_s:
+            request.put(*[Token(5)] * 500)
+            time.sleep(0.01)
+        assert request.generation.is_cancelled
+        assert server.client.get("/health").status_code == 200

@@ -149,13 +149,30 @@ def _end(running: Running, dialect: Dialect, reply: Reply) -> None:
             "end": end,
             "prompt": reply.prompt_tokens,
             "cached": reply.cached_tokens,
-            "reuse": reply.reuse,
-            "miss": reply.miss_reason,
             "generated": reply.generated_tokens,
             "seconds": round(seconds, 3),
             "why": reply.failure.message if reply.failure else "",
+            **_engine_facts(reply),
         },
     )
+
+
+def _engine_facts(reply: Reply) -> dict[str, object]:
+    """Where the prompt's beginning came from, why no more of it did, and tokens a second."""
+    finished = reply.finished
+    if finished is None:
+        return {}
+    computed = finished.prompt_tokens - finished.reused_tokens
+    return {
+        "reuse": finished.reuse.value,
+        "miss": "" if finished.miss_reason is None else finished.miss_reason.value,
+        "prefill_tps": _rate(computed, finished.prefill_s),
+        "decode_tps": _rate(finished.generated_tokens, finished.decode_s),
+    }
+
+
+def _rate(tokens: int, seconds: float) -> object:
+    return round(tokens / seconds, 1) if seconds > 0 else ""
 
 
 def _warnings(prepared: Prepared) -> dict[str, str]:

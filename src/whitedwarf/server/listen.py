@@ -1,4 +1,4 @@
-"""uvicorn with our manners: bounded headers, a deadline for sending them, and an orderly end.
+"""uvicorn with our manners: bounded headers, deadlines for sending them and for reading answers, an orderly end.
 
 Promises: after the first SIGTERM or SIGINT no new connection is taken, running answers may end for `drain_s`, then they
 are told to be over; a second signal ends the process at once with 130. Does not know what the application does.
@@ -20,14 +20,18 @@ from whitedwarf.errors import WhitedwarfError
 
 MAX_HEADER_BYTES = 64 << 10
 HEADER_TIMEOUT_S = 10.0
+STALL_TIMEOUT_S = 30.0
+"""How long a client may leave what was sent to it unread."""
 _IDLE_TIMEOUT_S = 75  # longer than clients keep unused connections, so that they close them first
+_LAST_WORDS_S = 5.0  # for telling clients that answers are over
 _INTERRUPTED = 130
 
 
 class BoundedProtocol(H11Protocol):
-    """Closes connections whose next request does not come to the end of its headers in time."""
+    """Drops connections whose next request does not come to the end of its headers, or whose client does not read."""
 
     _deadline: asyncio.TimerHandle | None = None
+    _stall: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -42,7 +46,22 @@ class BoundedProtocol(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_deadline()
+        self._stop_stall()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        # Aborted, because closing would wait for the client to read what is left.
+        self._stall = self.loop.call_later(STALL_TIMEOUT_S, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        self._stop_stall()
+        super().resume_writing()
+
+    def _stop_stall(self) -> None:
+        if self._stall is not None:
+            self._stall.cancel()
+            self._stall = None
 
     def _is_between_requests(self) -> bool:
         return self.cycle is None or self.cycle.response_complete
@@ -99,6 +118,9 @@ class Server(uvicorn.Server):
     async def _hurry_later(self) -> None:
         await asyncio.sleep(self._drain_s)
         await anyio.to_thread.run_sync(self._hurry)
+        await asyncio.sleep(_LAST_WORDS_S)
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()  # a client that does not read must not keep us here
 
 
 def bound_socket(host: str, port: int) -> socket.socket:

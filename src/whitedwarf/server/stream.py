@@ -1,8 +1,8 @@
 """From a running answer to what goes over the wire, and back: the news that the client has gone.
 
 Promises: the first bytes go out at once; a client never waits longer than KEEPALIVE_S for a sign of life; every `data:`
-line is JSON in UTF-8; when the client leaves, or does not read for SEND_TIMEOUT_S, the answer is cancelled — streaming
-or not, queueing, prefilling or decoding.
+line is JSON in UTF-8; when the client leaves, the answer is cancelled — streaming or not, queueing, prefilling or
+decoding. A client that does not read counts as one that left: see listen.py.
 """
 
 import asyncio
@@ -24,7 +24,6 @@ from whitedwarf.respond import Reply
 log = logging.getLogger(__name__)
 
 KEEPALIVE_S = 4.0
-SEND_TIMEOUT_S = 30.0
 
 
 class EventFeed:
@@ -155,20 +154,11 @@ class StreamedReply(Response):
 
     async def _tell(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        with contextlib.suppress(TimeoutError):
-            async with contextlib.aclosing(told_pieces(self._reply, self._keepalive_s)) as pieces:
-                async for told in pieces:
-                    await _send_body(send, wire(told, self._dialect))
-            await _send_body(send, self._last_line())
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        async with contextlib.aclosing(told_pieces(self._reply, self._keepalive_s)) as pieces:
+            async for told in pieces:
+                await send({"type": "http.response.body", "body": wire(told, self._dialect), "more_body": True})
+        await send({"type": "http.response.body", "body": self._last_line(), "more_body": False})
 
     def _last_line(self) -> bytes:
         is_told = self._reply.failure is None and self._dialect.last_line is not None
         return f"data: {self._dialect.last_line}\n\n".encode() if is_told else b""
-
-
-async def _send_body(send: Send, body: bytes) -> None:
-    """More of the body; TimeoutError for a client that does not read."""
-    if body:
-        with anyio.fail_after(SEND_TIMEOUT_S):
-            await send({"type": "http.response.body", "body": body, "more_body": True})
