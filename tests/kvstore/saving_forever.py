@@ -15,7 +15,7 @@ def main() -> None:
     print("ready", flush=True)
     for i in itertools.count(int(sys.argv[2])):
         text = b"text %d <A> " % (i % 40) + b"x" * 3000
-        payload = payload_of(FakeFile(n=130 + i % 60, seed=i % 40))
+        payload = payload_of(FakeFile(n=130 + i % 40, seed=i % 40))
         store.save(text, payload, Reason.COLD, tools={f"call_{i}": b"<A>", "call_all": b"<A>"})
         store.take(b"text %d <A> " % (i * 7 % 40) + b"x" * 3001)
 

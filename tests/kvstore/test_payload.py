@@ -106,6 +106,13 @@ def test_a_session_of_a_smaller_context_is_taken_over():
 
 
 def test_arrays_of_another_shape_are_not_written():
-    payload = payload_of(FakeFile(n=9))
-    with pytest.raises(ValueError, match="the layout says"):
-        written(Payload(payload.ids[:-1], payload.logits, payload.layers))
+    good = payload_of(FakeFile(n=9))
+    for bad in (
+        Payload(good.ids[:-1], good.logits, good.layers),
+        Payload(good.ids, good.logits[:-1], good.layers),
+        Payload(good.ids, good.logits, (good.layers[0], good.layers[2], good.layers[1])),
+    ):
+        with pytest.raises(ValueError, match="the layout says"):
+            written(bad)
+    with pytest.raises(ValueError, match="shorter"):
+        written(Payload(good.ids, good.logits, good.layers[:2]))

@@ -11,15 +11,11 @@ import pytest
 from fakes.kv_files import FakeFile, read_file, tool_map
 from kvstore.folder import LAYOUT, payload_of
 from whitedwarf.kvstore.file import RESPONSES_VISIBLE, Reason
-from whitedwarf.kvstore.payload import Layout
+from whitedwarf.kvstore.payload import Payload
 from whitedwarf.kvstore.policy import Limits
 from whitedwarf.kvstore.store import prefix_names
 
 PROMPT = FakeFile().text + b" and more"
-
-
-def smaller(context: int) -> Layout:
-    return Layout(*[getattr(LAYOUT, name) for name in LAYOUT.__slots__[:5]], context_length=context)
 
 
 def save(store, text: bytes, n: int = 9, reason: Reason = Reason.COLD, **options) -> str | None:
@@ -77,7 +73,7 @@ def test_the_longest_prefix_is_taken_and_a_text_that_differs_is_not(bench):
         save(store, text)
     assert store.take(b"abcdefg").text_bytes == 4
     assert store.take(b"abcd").text_bytes == 4
-    assert store.best(b"abcdefghi").text_bytes == 8
+    assert store.candidates(b"abcdefghi")[0].text_bytes == 8
     assert store.take(b"x") is None
     assert store.take(b"") is None
 
@@ -109,10 +105,10 @@ SKIPPED = {
     "version 9": FakeFile(version=9),
     "vocabulary": FakeFile(vocab=21),
     "model id": FakeFile(model=1),
-    "mark of the weights": FakeFile(ours=b"\0\x01\0"),
-    "kind of rows": FakeFile(ours=b"\x02\0\0"),
+    "weights marked 0x0001": FakeFile(ours=b"\0\x01\0"),
+    "rows of kind 2": FakeFile(ours=b"\x02\0\0"),
     "context 601": FakeFile(context=601),
-    "4 bits; here context 600, 2 bits": FakeFile(quant=4),
+    "4 bits": FakeFile(quant=4),
 }
 
 
@@ -196,6 +192,13 @@ def test_a_file_of_a_larger_context_or_refused_precision_is_replaced(bench):
     assert (found["context"], found["quant"]) == (600, 2)
 
 
+def test_a_file_of_the_same_text_in_other_tokens_is_replaced(bench):
+    bench.put(FakeFile(n=9))
+    store = bench.open()
+    save(store, FakeFile().text, n=8)
+    assert store.take(PROMPT).payload.num_tokens == 8
+
+
 def test_tool_blocks_that_occur_in_the_text_are_saved_and_found_again(bench):
     store = bench.open()
     name = save(store, b"one <A> two <B>", tools={"call_a": b"<A>", "call_b": b"<B>", "call_c": b"<C>", "call_d": b""})
@@ -205,6 +208,12 @@ def test_tool_blocks_that_occur_in_the_text_are_saved_and_found_again(bench):
     again = bench.open()
     assert again.tools({"call_b", "call_x"}) == {"call_b": b"<B>"}
     assert again.take(b"one <A> two <B> three").tools == {"call_a": b"<A>", "call_b": b"<B>"}
+
+
+def test_ids_that_no_reader_takes_are_left_out(bench):
+    store = bench.open()
+    save(store, b"one <A>", tools={"": b"<A>", "x" * 257: b"<A>", "call_a": b"<A>"})
+    assert store.tools({"", "x" * 257, "call_a"}) == {"call_a": b"<A>"}
 
 
 def test_new_tool_blocks_of_a_saved_text_join_its_map(bench):
@@ -249,8 +258,8 @@ def test_a_file_that_is_needed_next_is_spared(bench):
     bench.now += 1
     save(store, b"text1", reason=Reason.UNKNOWN)
     save(store, b"text2", reason=Reason.UNKNOWN, spared={first})
-    assert store.best(b"text0") is not None
-    assert store.best(b"text1") is None
+    assert store.candidates(b"text0")
+    assert not store.candidates(b"text1")
 
 
 def test_a_file_beyond_the_budget_is_not_written_and_evicts_nothing(bench):
@@ -266,6 +275,26 @@ def test_a_smaller_budget_is_kept_to_from_the_start(bench):
     for text in (b"a", b"b", b"c"):
         save(store, text)
     assert len(bench.open(budget_bytes=2 * size_of(9, b"a")).entries()) == 2
+
+
+def test_files_of_other_models_count_and_go_too(bench):
+    bench.put(FakeFile(model=1))
+    store = bench.open(budget_bytes=size_of(9, b"text") + 400)
+    save(store, b"text")
+    assert [entry.text_bytes for entry in store.entries()] == [4]
+
+
+def test_the_tokens_of_a_file_are_read_without_the_rest_of_it(bench):
+    path = bench.put(FakeFile(n=130))
+    store = bench.open()
+    [entry] = store.candidates(PROMPT)
+    assert store.ids(entry).tolist() == FakeFile(n=130).tokens()
+    path.write_bytes(FakeFile(n=130, version=7).to_bytes())
+    assert store.ids(entry) is None
+    path.write_bytes(FakeFile(n=131, header_tokens=130).to_bytes())
+    assert store.ids(entry) is None
+    path.unlink()
+    assert store.ids(entry) is None
 
 
 def test_short_sequences_are_not_looked_up(bench):
@@ -293,6 +322,27 @@ def test_a_full_disk_costs_the_file_and_nothing_else(bench, monkeypatch):
     assert save(store, b"lost") is None
     assert bench.names() == {f"{kept}.kv"}
     assert "No space left" in bench.lines[-1]
+
+
+def test_layers_are_made_only_when_they_are_written(bench):
+    def never():
+        raise AssertionError("nobody needs them")
+        yield
+
+    store = bench.open(budget_bytes=30_000)
+    whole = payload_of(FakeFile(n=9))
+    lazy = Payload(whole.ids, whole.logits, never())
+    name = store.save(b"text", Payload(whole.ids, whole.logits, iter(whole.layers)), Reason.COLD)
+    assert store.save(b"text", lazy, Reason.SHUTDOWN) == name
+    assert store.save(b"x" * 30_000, lazy, Reason.COLD) is None
+
+
+def test_layers_that_cannot_be_made_leave_no_file(bench):
+    whole = payload_of(FakeFile(n=9))
+    store = bench.open()
+    with pytest.raises(ValueError, match="shorter"):
+        store.save(b"text", Payload(whole.ids, whole.logits, whole.layers[:1]), Reason.COLD)
+    assert bench.names() == set()
 
 
 def test_a_folder_that_vanishes_is_survived(bench):

@@ -72,7 +72,7 @@ def test_saving_what_was_loaded_gives_the_same_arrays(kv_cache):
     state = model.new_state()
     run(model, state, [ids])
     arrays = SessionArrays(model)
-    first = arrays.of(state.snapshot())
+    first = list(arrays.of(state.snapshot()))
     assert same_arrays(arrays.of(through_arrays(model, state).snapshot()), first)
 
 
@@ -101,7 +101,7 @@ def test_slots_without_a_token_hold_no_share():
     model = nano("f32")
     state = model.new_state()
     run(model, state, [tokens(2)])
-    _, _, values, scores, *_ = SessionArrays(model).of(state.snapshot())[2]
+    _, _, values, scores, *_ = list(SessionArrays(model).of(state.snapshot()))[2]
     empty = [0, 1, 2, 3, 6, 7]  # no previous window, and two of the open one to come
     assert (values[empty] == 0).all()
     assert (scores[empty] == EMPTY_SCORE).all()
@@ -171,7 +171,7 @@ def test_arrays_of_another_shape_are_refused():
     state = model.new_state()
     run(model, state, [tokens(9)])
     arrays = SessionArrays(model)
-    layers = arrays.of(state.snapshot())
+    layers = list(arrays.of(state.snapshot()))
     with pytest.raises(ValueError, match="6 layers"):
         arrays.snapshot(9, layers[:-1])
     with pytest.raises(ValueError, match="window of layer 0"):

@@ -1,7 +1,7 @@
 """The bytes of a KVC file around its payload (product.md B.18, model.md 7.2): header, key text, map of tool calls.
 
 Promises: corrupt input raises FileFormatError and nothing else; nothing is read past the end of the file or allocated
-because of a number that the file cannot hold. Only the payload's size is known here.
+because of a number that the file cannot hold. Of the payload only the size is known here.
 """
 
 import os
@@ -20,6 +20,7 @@ PAYLOAD_ABI = 2  # what ds4 writes in byte 20 today; its older files have 0
 HEADER = struct.Struct("<3s5B3I2BH3Q")
 TEXT_SIZE = struct.Struct("<I")
 HEAD_BYTES = HEADER.size + TEXT_SIZE.size
+PAYLOAD_HEADER_BYTES = 52
 LARGEST_UINT32 = 2**32 - 1
 
 HAS_TOOLS = 1  # a map of tool calls follows the payload
@@ -146,6 +147,11 @@ class KvFile:
 
     def payload(self) -> bytes:
         return self._read(HEAD_BYTES + self.text_bytes, self.header.payload_bytes, "payload")
+
+    def payload_start(self, num_tokens: int) -> bytes:
+        """As much of the payload as holds its header and that many tokens, if there is so much."""
+        size = min(PAYLOAD_HEADER_BYTES + 4 * num_tokens, self.header.payload_bytes)
+        return self._read(HEAD_BYTES + self.text_bytes, size, "payload")
 
     def tools(self, max_ids: int = MAX_TOOL_IDS) -> dict[str, bytes]:
         """The saved tool blocks; of a damaged map what comes before the damage."""

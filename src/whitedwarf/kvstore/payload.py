@@ -9,7 +9,7 @@ that size is allocated; arrays that were read are views of the given bytes.
 """
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -71,11 +71,11 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """A session as plain arrays."""
+    """A session as plain arrays. To be written, its layers may be made one by one: a file can be larger than memory."""
 
     ids: Ids
     logits: Floats  # (vocab,) after the last token
-    layers: tuple[LayerArrays, ...]
+    layers: Iterable[LayerArrays]
 
     @property
     def num_tokens(self) -> int:
@@ -85,7 +85,7 @@ class Payload:
 def write_payload(payload: Payload, layout: Layout) -> Iterator[memoryview]:
     """The payload's bytes, piece by piece; ValueError if an array has another shape than the layout says."""
     n, ratios = payload.num_tokens, layout.ratios
-    _check_shapes(payload, layout)
+    _check_shapes([payload.logits], [(layout.vocab_size,)], "logits")
     live = min(layout.window, n)
     sizes = layout.context_length, layout.prefill_chunk, layout.window, layout.window, layout.compressed_capacity
     model = len(ratios), layout.head_dim, layout.index_head_dim, layout.vocab_size
@@ -94,7 +94,8 @@ def write_payload(payload: Payload, layout: Layout) -> Iterator[memoryview]:
     yield _view(payload.logits, F32)
     yield _view(np.array([n // ratio if ratio else 0 for ratio in ratios]), U32)
     yield _view(np.array([n // 4 if ratio == 4 else 0 for ratio in ratios]), U32)
-    for layer in payload.layers:
+    for ratio, layer in zip(ratios, payload.layers, strict=True):
+        _check_shapes(layer, layout.layer_shapes(ratio, n), "layer")
         yield from (_view(array, F32) for array in layer)
 
 
@@ -115,6 +116,15 @@ def read_payload(data: bytes | memoryview, layout: Layout, name: str) -> Payload
         for index, ratio in enumerate(layout.ratios)
     )
     return Payload(ids.astype(np.int32), logits, arrays)
+
+
+def read_ids(start: bytes, name: str) -> Ids:
+    """The tokens, from the first bytes of a payload of which nothing else is checked; FileFormatError as above."""
+    _refuse_if(len(start) < HEADER.size, name, f"the payload ends in its header, after {len(start)} bytes")
+    magic, version, *_, num_tokens = HEADER.unpack_from(start)[:8]
+    _refuse_if(magic != MAGIC or version not in READABLE, name, f"no payload of version {READABLE}")
+    ids = _Reader(start, name).take(U32, (num_tokens,), "tokens")
+    return ids.astype(np.int32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,11 +195,10 @@ def _check_size(size: int, expected: int, name: str) -> None:
     _refuse_if(size > expected, name, f"{size - expected} bytes follow the end of the payload")
 
 
-def _check_shapes(payload: Payload, layout: Layout) -> None:
-    found: list[Sequence[tuple[int, ...]]] = [[array.shape for array in layer] for layer in payload.layers]
-    wanted = [layout.layer_shapes(ratio, payload.num_tokens) for ratio in layout.ratios]
-    if found != wanted or payload.logits.shape != (layout.vocab_size,):
-        raise ValueError(f"arrays of shapes {found} and {payload.logits.shape} logits, the layout says {wanted}")
+def _check_shapes(arrays: Sequence[Floats], wanted: Sequence[tuple[int, ...]], what: str) -> None:
+    found = [array.shape for array in arrays]
+    if found != list(wanted):
+        raise ValueError(f"{what}: arrays of shapes {found}, the layout says {list(wanted)}")
 
 
 def _compressor_shapes(ratio: int, num_rows: int, dims: int) -> list[tuple[int, int]]:

@@ -59,6 +59,8 @@ class Entry:
     hits: int
     last_used: int
     file_bytes: int
+    has_tools: bool = False
+    is_usable: bool = True  # False: of another model, or made under settings that exclude it here
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +164,8 @@ def lookup_order(
     usable = [
         entry
         for entry in entries
-        if prefix_names.get(entry.text_bytes) == entry.name
+        if entry.is_usable
+        and prefix_names.get(entry.text_bytes) == entry.name
         and entry.num_tokens >= min_tokens
         and entry.context_length <= context_length
         and quant_bits in (None, entry.quant_bits)

@@ -9,7 +9,7 @@ wherever sums are made in f32 and the rows are kept as before.
 Knows no file.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,13 +34,13 @@ class SessionArrays:
 
     model: Transformer
 
-    def of(self, snapshot: StateSnapshot) -> tuple[LayerArrays, ...]:
-        """The arrays of every layer."""
-        return tuple(self._layer(index, state, snapshot.position) for index, state in enumerate(snapshot.layers))
+    def of(self, snapshot: StateSnapshot) -> Iterator[LayerArrays]:
+        """The arrays of every layer, made one by one: all together may be seven times the state."""
+        return (self._layer(index, state, snapshot.position) for index, state in enumerate(snapshot.layers))
 
-    def snapshot(self, position: int, layers: Sequence[LayerArrays]) -> StateSnapshot:
+    def snapshot(self, position: int, layers: Iterable[LayerArrays]) -> StateSnapshot:
         """A state to restore from; ValueError if an array has not the shape that the position and model ask for."""
-        ratios = self.model.config.hp.compress_ratios
+        ratios, layers = self.model.config.hp.compress_ratios, list(layers)
         if len(layers) != len(ratios):
             raise ValueError(f"the model has {len(ratios)} layers, the arrays are of {len(layers)}")
         states = tuple(self._state(index, arrays, position) for index, arrays in enumerate(layers))
