@@ -275,6 +275,26 @@ def test_a_store_serves_without_memory_too() -> None:
         assert reused(ask(engine, [*prompt(400), 1])) == (Reuse.DISK, 400)
 
 
+def test_a_few_tokens_more_are_not_worth_a_file() -> None:
+    store = FakeStore()
+    with Engine(model(), prefix_budget_bytes=ROOMY, store=store) as engine:
+        ask(engine, prompt(300))
+        store.saved[tuple(prompt(340))] = FakeSnapshot(tuple(prompt(340)))
+        assert reused(ask(engine, prompt(350))) == (Reuse.LIVE, 300)
+        store.saved[tuple(prompt(500))] = FakeSnapshot(tuple(prompt(500)))
+        assert reused(ask(engine, prompt(520))) == (Reuse.DISK, 500)
+
+
+def test_loading_comes_before_what_it_pushes_out() -> None:
+    """demand.md P14: saving must not take the place of what the next request needs."""
+    store = FakeStore()
+    with Engine(model(), prefix_budget_bytes=FAKE_SNAPSHOT_BYTES, store=store) as engine:
+        for seed in (0, 1):
+            ask(engine, prompt(200, seed), 0)
+        again = ask(engine, [*prompt(200), *prompt(20, 2)], 0)
+    assert reused(again) == (Reuse.DISK, 200)
+
+
 def test_what_leaves_memory_is_offered_to_the_store() -> None:
     store = FakeStore()
     with Engine(model(), prefix_budget_bytes=2 * FAKE_SNAPSHOT_BYTES, store=store) as engine:
