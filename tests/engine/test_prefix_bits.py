@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from fakes.gates import PATIENCE_S
-from oracle.engines import oracle_model
+from oracle.engines import model_at, oracle_model
+from oracle.fixtures import ROOT
 from whitedwarf.engine.engine import Engine
 from whitedwarf.engine.ledger import total_bytes
 from whitedwarf.engine.prefix import Prefixes
@@ -78,6 +79,19 @@ def test_many_suffixes(engine: Engine, mode: Mode) -> None:
         assert suffix == 1 or num_reused >= 129 - 1
 
 
+@pytest.mark.slow
+def test_a_long_prompt_of_the_bundled_model() -> None:
+    nano = model_at(ROOT / "src" / "whitedwarf" / "data" / "nano.gguf", kv_cache="packed", quality=False)
+    with Engine(nano) as engine:
+        prompts = [(*prompt(5000), *prompt(suffix, seed=suffix)) for suffix in (1, 300)]
+        expected = [engine.submit(ids, OPTIONS).result(PATIENCE_S).tokens for ids in prompts]
+    with Engine(nano, prefix_budget_bytes=BUDGET_BYTES) as engine:
+        engine.submit(prompt(5000), OPTIONS).result(PATIENCE_S)
+        again = [engine.submit(ids, OPTIONS).result(PATIENCE_S) for ids in prompts]
+    assert [completion.tokens for completion in again] == expected
+    assert all(completion.finished.reused_tokens == 5000 for completion in again)
+
+
 @pytest.mark.parametrize("step_back", [1, 2, 3, 4, 5, 8, 15, 16])
 def test_a_step_back_from_a_checkpoint(engine: Engine, mode: Mode, step_back: int) -> None:
     for length in (129, 260):
@@ -86,6 +100,7 @@ def test_a_step_back_from_a_checkpoint(engine: Engine, mode: Mode, step_back: in
         assert warm(engine, mode, edited) == (Reuse.MEMORY, length - step_back)
 
 
+@pytest.mark.slow
 def test_companions_of_every_age_some_of_them_cancelled(engine: Engine, mode: Mode) -> None:
     shared = prompt(300)
     prompts = [(*shared, *prompt(30 * n + 1, seed=n)) for n in range(4)] + [prompt(57), prompt(129, seed=8)]
@@ -130,6 +145,7 @@ def test_one_run_keeps_one_copy_of_its_rows(mode: Mode) -> None:
     assert prefixes.stats.held_bytes == 8 * longest.own_bytes + sum(longest.shared_bytes().values())
 
 
+@pytest.mark.slow
 def test_when_the_end_of_a_run_goes_its_rows_go_too(mode: Mode) -> None:
     model, system = model_of(mode), prompt(250)
 
