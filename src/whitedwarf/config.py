@@ -110,6 +110,8 @@ class ServeSettings:
     """Requests answered at the same time; others wait."""
     max_waiting: Annotated[int, Parameter(validator=POSITIVE)] = 64
     """Requests that may wait; further ones are told to try again later (429)."""
+    kv_ram_mb: Annotated[int, Parameter(validator=Number(gte=0))] = 1024
+    """Megabytes of memory for beginnings of prompts, which are not computed twice; 0 for none."""
     api_key_file: Path | None = None
     """File of keys, one a line, that nobody else may read (chmod 600). Default: no key is asked for."""
     script: Path | None = None

@@ -22,7 +22,10 @@ PLAIN: Any = {"thinking": {"type": "disabled"}}
 @pytest.fixture(scope="module")
 def nano(tokenizer: Tokenizer) -> Iterator[Running]:
     loaded = open_model(ModelSettings(model=str(bundled_model()), context=2048))
-    with Engine(loaded.transformer, max_parallel=4) as engine, serving(engine, tokenizer) as server:
+    with (
+        Engine(loaded.transformer, max_parallel=4, prefix_budget_bytes=64 << 20) as engine,
+        serving(engine, tokenizer) as server,
+    ):
         yield server
 
 
@@ -93,3 +96,18 @@ def test_streams_beside_one_another_are_not_crossed(openai: OpenAI) -> None:
     with ThreadPoolExecutor(6) as pool:
         answers = list(pool.map(lambda number: chat(openai, is_streamed=bool(number % 2)), range(6)))
     assert answers == [alone] * 6
+
+
+def test_the_next_turn_computes_only_what_is_new_and_says_so(openai: OpenAI) -> None:
+    system = {"role": "system", "content": "You are brief. " * 40}
+    turns: list[Any] = [system, {"role": "user", "content": "What is the capital of France?"}]
+    asked: Any = {"model": "m", "temperature": 0, "max_tokens": 24, "extra_body": PLAIN}
+    first = openai.chat.completions.create(messages=turns, **asked)
+    answer = {"role": "assistant", "content": first.choices[0].message.content}
+    second = openai.chat.completions.create(messages=[*turns, answer, QUESTION[0]], **asked)
+    assert first.usage is not None
+    assert second.usage is not None
+    assert second.usage.prompt_tokens_details is not None
+    assert second.usage.prompt_tokens_details.cached_tokens >= first.usage.prompt_tokens - 1
+    again = openai.chat.completions.create(messages=turns, **asked)
+    assert again.choices[0].message.content == first.choices[0].message.content

@@ -94,6 +94,7 @@ def _engine(loaded: LoadedModel, serve: ServeSettings) -> Engine:
         max_chunk_tokens=loaded.chunk_tokens,
         max_parallel=serve.parallel,
         max_waiting=serve.max_waiting,
+        prefix_budget_bytes=serve.kv_ram_mb << 20,
     )
 
 
