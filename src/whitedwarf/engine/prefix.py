@@ -171,7 +171,7 @@ class Prefixes:
 
     def _from_store(self, prompt: Ids, kept: int, common: int) -> Taken | None:
         """What the store has, when it is more than the `kept` tokens in memory."""
-        if self._store is None:
+        if self._store is None or (kept and len(prompt) - kept <= MIN_PARTING):
             return None
         try:
             stored = self._store.find(prompt)
