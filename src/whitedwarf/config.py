@@ -112,6 +112,22 @@ class ServeSettings:
     """Requests that may wait; further ones are told to try again later (429)."""
     kv_ram_mb: Annotated[int, Parameter(validator=Number(gte=0))] = 1024
     """Megabytes of memory for beginnings of prompts, which are not computed twice; 0 for none."""
+    kv_disk_dir: Path | None = None
+    """Folder for beginnings of prompts that outlive the server, private to you. Default: none are written."""
+    kv_disk_space_mb: Annotated[int, Parameter(validator=POSITIVE)] = 4096
+    """Megabytes that this folder may take; what is worth least goes first."""
+    kv_cache_min_tokens: Annotated[int, Parameter(validator=Number(gte=0))] = 512
+    """Shorter beginnings are neither written nor read."""
+    kv_cache_cold_max_tokens: Annotated[int, Parameter(validator=Number(gte=0))] = 30_000
+    """Longest prompt whose beginning is written while it is read for the first time; 0 for none."""
+    kv_cache_continued_interval_tokens: Annotated[int, Parameter(validator=Number(gte=0))] = 10_000
+    """A prompt is also written each time it has grown by this, rounded up to the alignment; 0 for never."""
+    kv_cache_boundary_trim_tokens: Annotated[int, Parameter(validator=Number(gte=0))] = 32
+    """Tokens at the end of a first prompt that are left out: the next one may go on otherwise there."""
+    kv_cache_boundary_align_tokens: Annotated[int, Parameter(validator=Number(gte=0))] = 2048
+    """What is left is rounded down to a multiple of this."""
+    kv_cache_reject_different_quant: Annotated[bool, Parameter(negative=())] = False
+    """Do not read what a model of another precision has written."""
     api_key_file: Path | None = None
     """File of keys, one a line, that nobody else may read (chmod 600). Default: no key is asked for."""
     script: Path | None = None

@@ -141,3 +141,23 @@ def test_keys_that_others_may_read_are_refused_before_a_model_is_looked_for(
 )
 def test_numbers_out_of_range_are_refused(in_process: Callable[..., tuple[int, str, str]], flags: list[str]) -> None:
     assert in_process(["serve", *flags])[0] == 2
+
+
+@pytest.mark.slow
+def test_a_restarted_server_goes_on_from_its_folder(start: Start, nano_path: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "kv"
+    sizes = ("--ctx", "4096", "--kv-cache-min-tokens", "64", "--kv-cache-boundary-align-tokens", "256")
+    flags = ("-m", str(nano_path), "--kv-disk-dir", str(folder), *sizes)
+    messages = [{"role": "user", "content": "Tell me more about the sea. " * 60}]
+    asked = {**ASKED, "messages": messages, "max_tokens": 8, "temperature": 0}
+    answers = []
+    for _ in range(2):
+        process = start(*flags)
+        answers.append(process.client.post("/v1/chat/completions", json=asked).json())
+        process.popen.send_signal(signal.SIGTERM)
+        assert process.wait() == 0
+    assert list(folder.glob("*.kv"))
+    first, second = (answer["choices"][0]["message"]["content"] for answer in answers)
+    assert first == second
+    cold, warm = (answer["usage"]["prompt_tokens_details"]["cached_tokens"] for answer in answers)
+    assert (cold, warm) == (0, 512)

@@ -8,6 +8,7 @@ import re
 import socket
 import sys
 import time
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from whitedwarf.cli.loading import LoadedModel, note, open_file, open_model, ope
 from whitedwarf.config import DEFAULT_CONTEXT, ModelSettings, ServeSettings
 from whitedwarf.engine.engine import Engine
 from whitedwarf.engine.scripted import ScriptedEngine
+from whitedwarf.errors import UsageError
 from whitedwarf.gguf.reader import GgufFile
 from whitedwarf.prompt.encode import ModelVersion
 from whitedwarf.prompt.tokenizer import Tokenizer
@@ -23,6 +25,8 @@ from whitedwarf.respond import Road
 from whitedwarf.server.app import make_app
 from whitedwarf.server.auth import ApiKeys
 from whitedwarf.server.debug_last import debug_last
+from whitedwarf.server.disk_prefixes import DiskPrefixes
+from whitedwarf.server.disk_settings import disk_limits, disk_settings
 from whitedwarf.server.endpoints import Endpoints
 from whitedwarf.server.host_check import HostRule
 from whitedwarf.server.listen import Server, address_of, bound_socket
@@ -34,6 +38,7 @@ from whitedwarf.server.script import ScriptWords, read_script
 def serve_model(serve: ServeSettings, settings: ModelSettings) -> int:
     """Serve until a signal; 0 after an orderly end."""
     keys = None if serve.api_key_file is None else ApiKeys.from_file(serve.api_key_file)
+    disk_limits(serve)  # contradictions are told at once
     with bound_socket(serve.host, serve.port) as listener:
         if serve.script is not None:
             _serve_script(serve.script, serve, settings, keys, listener)
@@ -41,7 +46,8 @@ def serve_model(serve: ServeSettings, settings: ModelSettings) -> int:
         loaded = open_model(settings)
         tokenizer = loaded.tokenizer()
         note(loaded.describe())
-        with _engine(loaded, serve) as engine:
+        # the store outlives the engine, which offers its states when it ends
+        with disk_prefixes(loaded, tokenizer, serve) as store, _engine(loaded, serve, store) as engine:
             model = served_model(loaded.gguf, loaded.context_length)
             _run(engine, Endpoints(Road(engine, tokenizer, local(ModelVersion.V4)), model), serve, keys, listener)
     return 0
@@ -88,13 +94,27 @@ def _run(
     server.run([listener])
 
 
-def _engine(loaded: LoadedModel, serve: ServeSettings) -> Engine:
+def disk_prefixes(
+    loaded: LoadedModel, tokenizer: Tokenizer, serve: ServeSettings
+) -> AbstractContextManager[DiskPrefixes | None]:
+    """The store behind `--kv-disk-dir`, if it is given; UsageError when that cannot be a folder of ours."""
+    settings = disk_settings(serve, loaded.transformer, loaded.gguf, quality=loaded.settings.quality)
+    if settings is None:
+        return nullcontext()
+    try:
+        return DiskPrefixes(loaded.transformer, tokenizer, settings)
+    except OSError as error:
+        raise UsageError(f"--kv-disk-dir {settings.directory}: {error.strerror or error}") from error
+
+
+def _engine(loaded: LoadedModel, serve: ServeSettings, store: DiskPrefixes | None) -> Engine:
     return Engine(
         loaded.transformer,
         max_chunk_tokens=loaded.chunk_tokens,
         max_parallel=serve.parallel,
         max_waiting=serve.max_waiting,
         prefix_budget_bytes=serve.kv_ram_mb << 20,
+        store=store,
     )
 
 
