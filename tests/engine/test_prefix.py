@@ -362,8 +362,9 @@ class Conversations(RuleBasedStateMachine):
             for ids, count in zip(prompts, counts, strict=True)
         ]
         for ids, count, generation in zip(prompts, counts, generations, strict=True):
-            assert generation.result(PATIENCE_S).ids == greedy_continuation(ids, count, 64)
-            self.run_before.append(ids)
+            answer = generation.result(PATIENCE_S).ids
+            assert answer == greedy_continuation(ids, count, 64)
+            self.run_before.append(ids + answer)
 
     @invariant()
     def the_budget_holds(self) -> None:
