@@ -5,6 +5,7 @@ Flag names follow the original's (spec/product.md A.1).
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter
@@ -16,6 +17,7 @@ DEFAULT_SYSTEM = "You are a helpful assistant"
 _MODEL = Group.create_ordered("Model and runtime")
 _PROMPT = Group.create_ordered("Prompt")
 _SAMPLING = Group.create_ordered("Sampling")
+_SERVER = Group.create_ordered("Server")
 POSITIVE = Number(gte=1)
 
 
@@ -95,8 +97,52 @@ class SamplingSettings:
     """Makes the draw repeatable. Default: a new one each time."""
 
 
+@Parameter(name="*", group=_SERVER)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeSettings:
+    """Where a server listens, who may use it, and how much it takes on."""
+
+    host: str = "127.0.0.1"
+    """Address to listen on; 0.0.0.0 for everybody on the network."""
+    port: Annotated[int, Parameter(validator=Number(gte=0, lte=65535))] = 8000
+    """Port to listen on; 0 takes a free one."""
+    parallel: Annotated[int, Parameter(validator=Number(gte=1, lte=256))] = 4
+    """Requests answered at the same time; others wait."""
+    max_waiting: Annotated[int, Parameter(validator=POSITIVE)] = 64
+    """Requests that may wait; further ones are told to try again later (429)."""
+    kv_ram_mb: Annotated[int, Parameter(validator=Number(gte=0))] = 1024
+    """Megabytes of memory for beginnings of prompts, which are not computed twice; 0 for none."""
+    kv_disk_dir: Path | None = None
+    """Folder for beginnings of prompts that outlive the server, private to you. Default: none are written."""
+    kv_disk_space_mb: Annotated[int, Parameter(validator=POSITIVE)] = 4096
+    """Megabytes that this folder may take; what is worth least goes first."""
+    kv_cache_min_tokens: Annotated[int, Parameter(validator=Number(gte=0))] = 512
+    """Shorter beginnings are neither written nor read."""
+    kv_cache_cold_max_tokens: Annotated[int, Parameter(validator=Number(gte=0))] = 30_000
+    """Longest prompt whose beginning is written while it is read for the first time; 0 for none."""
+    kv_cache_continued_interval_tokens: Annotated[int, Parameter(validator=Number(gte=0))] = 10_000
+    """A prompt is also written each time it has grown by this, rounded up to the alignment; 0 for never."""
+    kv_cache_boundary_trim_tokens: Annotated[int, Parameter(validator=Number(gte=0))] = 32
+    """Tokens at the end of a first prompt that are left out: the next one may go on otherwise there."""
+    kv_cache_boundary_align_tokens: Annotated[int, Parameter(validator=Number(gte=0))] = 2048
+    """What is left is rounded down to a multiple of this."""
+    kv_cache_reject_different_quant: Annotated[bool, Parameter(negative=())] = False
+    """Do not read what a model of another precision has written."""
+    api_key_file: Path | None = None
+    """File of keys, one a line, that nobody else may read (chmod 600). Default: no key is asked for."""
+    script: Path | None = None
+    """Answer from this file of JSON lines instead of a model, to test clients (docs: server/script.py)."""
+    cors: bool = False
+    """Let web pages of any site use this server."""
+    allow_host: tuple[str, ...] = ()
+    """A further name by which clients may call this server, besides its addresses and localhost; repeatable."""
+    drain_s: Annotated[int, Parameter(validator=Number(gte=0))] = 30
+    """Seconds that running answers may take after SIGTERM or Ctrl+C; a second signal ends them at once."""
+
+
 DEFAULT_FILE = FileSettings()
 DEFAULT_MODEL = ModelSettings()
 DEFAULT_SOURCE = SourceSettings()
 DEFAULT_CHAT = ChatSettings()
 DEFAULT_SAMPLING = SamplingSettings()
+DEFAULT_SERVE = ServeSettings()

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from whitedwarf.model.base import Logits, Span
+from whitedwarf.model.base import Logits, Snapshot, Span
 
+FAKE_SNAPSHOT_BYTES = 100
 _MASK64 = (1 << 64) - 1
 
 
@@ -40,17 +41,34 @@ class FakeConfig:
 
 @dataclass(frozen=True)
 class FakeSnapshot:
+    """Weighs `FAKE_SNAPSHOT_BYTES`, whatever its length."""
+
     ids: tuple[int, ...]
+    rollback_room: int = 0
+    own_bytes: int = FAKE_SNAPSHOT_BYTES
 
     @property
     def position(self) -> int:
         return len(self.ids)
+
+    def shared_bytes(self) -> dict[int, int]:
+        return {}
+
+    def rebased(self, longer: Snapshot) -> "FakeSnapshot":
+        assert isinstance(longer, FakeSnapshot)
+        assert longer.ids[: len(self.ids)] == self.ids
+        return self
+
+    def packed(self) -> "FakeSnapshot":
+        return self
 
 
 @dataclass(eq=False)
 class FakeState:
     max_rollback: int
     ids: list[int] = field(default_factory=list)
+    oldest: int = 0  # no position before this one can be returned to
+    own_bytes: int = FAKE_SNAPSHOT_BYTES
 
     @property
     def position(self) -> int:
@@ -58,7 +76,7 @@ class FakeState:
 
     @property
     def rollback_room(self) -> int:
-        return min(self.max_rollback, len(self.ids))
+        return min(self.max_rollback, len(self.ids) - self.oldest)
 
     def rollback(self, num_tokens: int) -> None:
         if num_tokens > self.rollback_room:
@@ -66,10 +84,15 @@ class FakeState:
         del self.ids[len(self.ids) - num_tokens :]
 
     def snapshot(self) -> FakeSnapshot:
-        return FakeSnapshot(tuple(self.ids))
+        return FakeSnapshot(tuple(self.ids), self.rollback_room)
 
-    def restore(self, snapshot: FakeSnapshot) -> None:
+    def restore(self, snapshot: Snapshot) -> None:
+        assert isinstance(snapshot, FakeSnapshot)
         self.ids = list(snapshot.ids)
+        self.oldest = len(self.ids) - snapshot.rollback_room
+
+    def shared_bytes(self) -> dict[int, int]:
+        return {}
 
 
 class FakeModel:
@@ -115,6 +138,7 @@ class FakeModel:
         rows = []
         for token in span.ids:
             span.state.ids.append(int(token))
+            span.state.oldest = max(span.state.oldest, len(span.state.ids) - self._max_rollback)
             if span.logits == "all":
                 rows.append(expected_logits(span.state.ids, self.config.vocab_size))
         if span.logits == "last":

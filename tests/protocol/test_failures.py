@@ -70,7 +70,7 @@ def test_an_answer_that_does_not_fit_behind_a_prompt_that_does_is_told_as_such()
         (MalformedRequest("missing field `model`"), FailureKind.INVALID, "invalid request body: missing field `model`"),
         (RefusedRequest("no"), FailureKind.INVALID, "no"),
         (ContextOverflowError("too long"), FailureKind.TOO_LONG, "too long"),
-        (EngineBusyError("wait"), FailureKind.OVERLOADED, "wait"),
+        (EngineBusyError("wait"), FailureKind.RATE_LIMITED, "wait"),
         (BackendError("broken"), FailureKind.SERVER, "broken"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,

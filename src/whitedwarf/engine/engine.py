@@ -12,15 +12,15 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-import numpy as np
-
 from whitedwarf.engine.generation import Generation
 from whitedwarf.engine.job import Job
 from whitedwarf.engine.loop import Closing, Loop
+from whitedwarf.engine.prefix import Prefixes, PrefixStats, PrefixStore
+from whitedwarf.engine.prompt_check import checked_prompt
 from whitedwarf.engine.request import GenerateOptions
 from whitedwarf.engine.scheduler import Limits
 from whitedwarf.engine.session import Session
-from whitedwarf.errors import ContextOverflowError, UsageError
+from whitedwarf.errors import UsageError
 from whitedwarf.model.base import Ids, Model
 
 DEFAULT_CHUNK_TOKENS = 512  # on a CPU that reads 10 tokens a second, a cancel or a line of progress waits 50 s
@@ -32,7 +32,8 @@ class Engine:
     """Close it, or use it in a `with`; one that is dropped or still open at exit is closed by the interpreter.
 
     A chunk of `max_chunk_tokens` is how long a cancel may have to wait, and how long a prompt may hold up the streams
-    beside it.
+    beside it. Requests without a session share what they have in common: `prefix_budget_bytes` bounds what is kept in
+    memory for that (0: nothing), `store` is asked next.
     """
 
     def __init__(
@@ -42,14 +43,20 @@ class Engine:
         max_chunk_tokens: int = DEFAULT_CHUNK_TOKENS,
         max_parallel: int = DEFAULT_MAX_PARALLEL,
         max_waiting: int = DEFAULT_MAX_WAITING,
+        prefix_budget_bytes: int = 0,
+        store: PrefixStore | None = None,
     ) -> None:
         limits = Limits(
             max_rows=max_chunk_tokens + max_parallel, chunk_tokens=max_chunk_tokens, max_parallel=max_parallel
         )
+        if prefix_budget_bytes < 0:
+            raise UsageError(f"prefix_budget_bytes must be 0 or more, got {prefix_budget_bytes}")
         self._model = model
+        self._chunk_tokens = max_chunk_tokens
+        self._prefixes = Prefixes(model, prefix_budget_bytes, max_parallel, store)
         self._keys = itertools.count(1)
         self._lanes = itertools.count(1)
-        loop = Loop(model, limits, max_waiting)
+        loop = Loop(model, limits, max_waiting, self._prefixes)
         thread = threading.Thread(target=loop.run, name="whitedwarf-engine", daemon=True)
         thread.start()
         self._loop = loop
@@ -66,8 +73,13 @@ class Engine:
     def vocab_size(self) -> int:
         return self._model.config.vocab_size
 
+    @property
+    def prefix_stats(self) -> PrefixStats:
+        """What is remembered of earlier prompts, and how often it served."""
+        return self._prefixes.stats
+
     def new_session(self) -> Session:
-        """An empty session; requests that name it run one after another and reuse its live tokens."""
+        """An empty session; requests that name it run one after another and reuse its live tokens, nothing else."""
         return Session(self._model, next(self._lanes))
 
     def submit(
@@ -79,12 +91,13 @@ class Engine:
         tokens are generated. Raises before any work: ContextOverflowError, UsageError (empty prompt, unknown id, a
         session of another engine), EngineBusyError, EngineClosedError.
         """
-        prompt = self._checked(ids)
+        prompt = checked_prompt(ids, context_length=self.context_length, vocab_size=self.vocab_size)
         options = options or GenerateOptions()
         budget = min(options.max_tokens, self.context_length - len(prompt) - 1)
         if session is not None and not session.belongs_to(self._model):
             raise UsageError("the session belongs to another engine: make one with this engine's new_session()")
-        job = Job(next(self._keys), prompt, options, budget, session or self.new_session())
+        own = session or Session(self._model, next(self._lanes), self._prefixes)
+        job = Job(next(self._keys), prompt, options, budget, own, self._chunk_tokens)
         self._loop.submit(job)
         return job.generation
 
@@ -103,25 +116,6 @@ class Engine:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def _checked(self, ids: Sequence[int] | Ids) -> Ids:
-        """`ids` as an array of our own; refuse what cannot run."""
-        if len(ids) == 0:
-            raise UsageError("the prompt is empty: expected at least one token, such as the begin-of-sentence token")
-        if len(ids) >= self.context_length:
-            raise ContextOverflowError(
-                f"the prompt has {len(ids)} tokens and must be shorter than the context of {self.context_length}: "
-                "shorten the prompt or raise --ctx"
-            )
-        prompt = np.asarray(ids)
-        if prompt.ndim != 1 or prompt.dtype.kind not in "iu":
-            raise UsageError(
-                f"expected a flat sequence of token ids, got {prompt.dtype} values of shape {prompt.shape}"
-            )
-        unknown = prompt[(prompt < 0) | (prompt >= self.vocab_size)]
-        if unknown.size:
-            raise UsageError(f"expected token ids from 0 to {self.vocab_size - 1}, got {unknown[0]}")
-        return prompt.astype(np.int32)
 
 
 def _close(loop: Loop, thread: threading.Thread, closing: Closing) -> None:

@@ -5,7 +5,7 @@ use it; the events go to whoever takes them first, `result` is there for everybo
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Self
@@ -20,6 +20,14 @@ class Generation:
         self._finished: Finished | None = None
         self._end = threading.Event()
         self._cancelled = threading.Event()
+        self._wake: Callable[[], None] | None = None
+
+    def notify(self, wake: Callable[[], None]) -> None:
+        """Call `wake` on the engine's thread after each event from now on; it has to be quick and must not raise.
+
+        For readers that cannot block, such as an event loop: look with `next_event(0)` first, then wait to be woken.
+        """
+        self._wake = wake
 
     def __iter__(self) -> Iterator[Event]:
         """Block for every event up to `Finished`; after one with an error, raise it, so that nobody overlooks it."""
@@ -68,6 +76,8 @@ class Generation:
         if isinstance(event, Finished):
             self._finished = event
             self._end.set()
+        if self._wake is not None:
+            self._wake()
 
     def __enter__(self) -> Self:
         return self

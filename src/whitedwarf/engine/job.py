@@ -12,15 +12,21 @@ from whitedwarf.engine.generation import Generation
 from whitedwarf.engine.request import Finished, FinishReason, GenerateOptions, Prefilled, Token
 from whitedwarf.engine.sampler import XorShift64Star, sample, score
 from whitedwarf.engine.scheduler import Candidate, Phase
-from whitedwarf.engine.session import Session
+from whitedwarf.engine.session import Reused, Session
+from whitedwarf.engine.stops import prompt_stops
 from whitedwarf.errors import WhitedwarfError
 from whitedwarf.model.base import Ids, LogitRows, Logits, Span
 
 
 class Job:
-    """`budget` is how many tokens may be generated; the session of a one-off request is nobody else's."""
+    """`budget` is how many tokens may be generated; the session of a one-off request is nobody else's.
 
-    def __init__(self, key: int, prompt: Ids, options: GenerateOptions, budget: int, session: Session) -> None:
+    `chunk_tokens` is where the scheduler ends pieces anyhow.
+    """
+
+    def __init__(
+        self, key: int, prompt: Ids, options: GenerateOptions, budget: int, session: Session, chunk_tokens: int
+    ) -> None:
         self.key = key
         self.session = session
         self.generation = Generation()
@@ -29,7 +35,9 @@ class Job:
         self._options = options
         self._budget = budget
         self._random = XorShift64Star(options.sampling.seed)
-        self._reused_tokens = 0
+        self._chunk_tokens = chunk_tokens
+        self._reused = Reused()
+        self._stops = [len(prompt)]  # prompt lengths at which to pause, nearest last
         self._generated_tokens = 0
         self._last_token = -1
         self._last_served = 0
@@ -43,7 +51,7 @@ class Job:
             return Candidate(self.key, self.session.lane, Phase.WAITING)
         position = self.session.position
         if self._prefilled_s is None:
-            pending = len(self._prompt) - position
+            pending = self._stops[-1] - position
             return Candidate(self.key, self.session.lane, Phase.PREFILLING, position, pending, self._last_served)
         return Candidate(self.key, self.session.lane, Phase.DECODING, position, 1)
 
@@ -51,8 +59,11 @@ class Job:
         """Get a state for the prompt; `num_batches` have run before."""
         self._started_s = time.perf_counter()
         self._last_served = num_batches
-        self._reused_tokens = self.session.sync(self._prompt)
-        self.generation.put(Prefilled(self._reused_tokens, len(self._prompt)))
+        self._reused = self.session.sync(self._prompt)
+        if self.session.remembers:
+            start, parting, named = self._reused.num_tokens, self._reused.num_common, self._options.checkpoints
+            self._stops = [*prompt_stops(len(self._prompt), start, named, parting, self._chunk_tokens)][::-1]
+        self.generation.put(Prefilled(self._reused.num_tokens, len(self._prompt)))
 
     def span(self, num_tokens: int) -> Span:
         """The next `num_tokens` pending tokens."""
@@ -69,6 +80,7 @@ class Job:
         self.session.advance(span.ids)
         if self._prefilled_s is None:
             self._last_served = batch
+            self._pause()
             self._report_prefill()
         if self._prefilled_s is None:
             return
@@ -86,19 +98,34 @@ class Job:
         self.is_ended = True
         if error is not None:
             self.session.drop()
+        self.leave_session()
         prefill_s, decode_s = self._times()
         self.generation.put(
             Finished(
                 reason=reason,
                 prompt_tokens=len(self._prompt),
                 generated_tokens=self._generated_tokens,
-                reused_tokens=self._reused_tokens,
+                reused_tokens=self._reused.num_tokens,
                 prefill_s=prefill_s,
                 decode_s=decode_s,
                 stop_id=stop_id,
                 error=error,
+                reuse=self._reused.reuse,
+                miss_reason=self._reused.miss_reason,
             )
         )
+
+    def leave_session(self) -> None:
+        """Leave the state to whom it may serve; again does nothing. This may take a while, unlike `end` after it."""
+        self.session.leave()
+
+    def _pause(self) -> None:
+        """Remember the prompt so far when it has come to a stop."""
+        position = self.session.position
+        if position == self._stops[-1]:
+            self._stops.pop()
+            is_named = position == len(self._prompt) or position in self._options.checkpoints
+            self.session.remember(is_cold=not self._reused.num_tokens, is_named=is_named)
 
     def _report_prefill(self) -> None:
         processed, total = self.session.position, len(self._prompt)

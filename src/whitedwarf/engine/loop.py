@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from whitedwarf.engine.job import Job
+from whitedwarf.engine.prefix import Prefixes
 from whitedwarf.engine.request import FinishReason
 from whitedwarf.engine.scheduler import Limits, admissions, next_batch
 from whitedwarf.errors import BackendError, EngineBusyError, EngineClosedError, OutOfMemoryError, WhitedwarfError
@@ -28,8 +29,9 @@ class Closing(StrEnum):
 class Loop:
     """`run` is the engine thread's whole life; `submit` and `close` may come from any thread."""
 
-    def __init__(self, model: Model, limits: Limits, max_waiting: int) -> None:
+    def __init__(self, model: Model, limits: Limits, max_waiting: int, prefixes: Prefixes) -> None:
         self._model = model
+        self._prefixes = prefixes
         self._limits = limits
         self._max_waiting = max_waiting
         self._changed = threading.Condition()  # guards everything below
@@ -67,6 +69,7 @@ class Loop:
                 self._end_cancelled()
                 self._start_waiting()
                 self._run_batch()
+            self._prefixes.close()
             self._stop(EngineClosedError("the engine is closed"))
         except BaseException as error:
             log.critical("engine_thread_died", exc_info=True)
@@ -82,9 +85,12 @@ class Loop:
 
     def _end_cancelled(self) -> None:
         with self._changed:
-            for job in (*self._waiting, *self._running):
-                if job.generation.is_cancelled:
-                    job.end(FinishReason.CANCELLED)
+            cancelled = [job for job in (*self._waiting, *self._running) if job.generation.is_cancelled]
+        for job in cancelled:
+            job.leave_session()  # not under the lock: it may copy a state, and nobody who submits should wait for that
+        with self._changed:
+            for job in cancelled:
+                job.end(FinishReason.CANCELLED)
             self._sweep()
 
     def _start_waiting(self) -> None:

@@ -48,10 +48,13 @@ class GenerateOptions:
     stop_ids: frozenset[int] = frozenset()
     sampling: SamplingOptions = field(default_factory=SamplingOptions)
     logprobs: int | None = None  # None: none; 0: of each token; n: of the n best candidates too
+    checkpoints: tuple[int, ...] = ()  # prompt lengths worth remembering, such as message ends; a hint
 
     def __post_init__(self) -> None:
         if self.max_tokens < 0:
             raise UsageError(f"max_tokens must be 0 or more, got {self.max_tokens}")
+        if any(position < 0 for position in self.checkpoints):
+            raise UsageError(f"checkpoints must be token counts of 0 or more, got {min(self.checkpoints)}")
         if self.logprobs is not None and not 0 <= self.logprobs <= MAX_TOP_LOGPROBS:
             raise UsageError(f"logprobs must be between 0 and {MAX_TOP_LOGPROBS}, got {self.logprobs}")
 
@@ -85,6 +88,24 @@ class Token:
     best: tuple[TokenScore, ...] = ()
 
 
+class Reuse(StrEnum):
+    """Where the part of a prompt that was not computed came from."""
+
+    NONE = "none"
+    MEMORY = "memory"  # a checkpoint, copied
+    LIVE = "live"  # the state of an earlier request itself, not copied
+    DISK = "disk"
+
+
+class MissReason(StrEnum):
+    """Why a prompt, or a part of it that was seen before, is computed again."""
+
+    OFF = "off"  # nothing is remembered for requests without a session
+    EMPTY = "empty"  # nothing has been remembered yet
+    UNKNOWN_PREFIX = "unknown_prefix"  # no earlier prompt begins like this one
+    NO_CHECKPOINT = "no_checkpoint"  # one does, but there is no checkpoint (any more) near the end of what they share
+
+
 class FinishReason(StrEnum):
     STOP = "stop"  # a token of stop_ids came
     LENGTH = "length"  # max_tokens or the context is used up
@@ -102,11 +123,13 @@ class Finished:
     reason: FinishReason
     prompt_tokens: int
     generated_tokens: int
-    reused_tokens: int = 0  # prompt tokens that were already in the session's state
+    reused_tokens: int = 0  # prompt tokens that were not computed
     prefill_s: float = 0.0
     decode_s: float = 0.0
     stop_id: int | None = None
     error: WhitedwarfError | None = None
+    reuse: Reuse = Reuse.NONE
+    miss_reason: MissReason | None = None  # None: all that was seen before is reused, or the request never started
 
 
 Event = Prefilled | Token | Finished

@@ -1,25 +1,42 @@
 """A session: one live sequence that requests continue, one after another.
 
 It promises that its state is exactly its `ids` run from zero: after a cancel they are a valid prefix of the request,
-after a failure there are none and the next request rebuilds. It does not know other sessions or its own past.
-
-Seam: `sync` alone decides how much of a prompt is reused. A tree of checkpoints or a store on disk goes where it now
-falls back to a new state.
+after a failure there are none and the next request rebuilds. It does not know other sessions. That of a one-off request
+begins where `Prefixes` knows to begin, and leaves its state there; one of `Engine.new_session` has only itself.
 """
 
 from array import array
+from dataclasses import dataclass
 
 import numpy as np
 
+from whitedwarf.engine.prefix import Prefixes, SaveReason
+from whitedwarf.engine.prefix_tree import Checkpoint
+from whitedwarf.engine.request import MissReason, Reuse
 from whitedwarf.model.base import Ids, Model, State
 
 
-class Session:
-    """Made by `Engine.new_session`. Others may look; only the engine's thread changes it."""
+@dataclass(frozen=True, slots=True)
+class Reused:
+    """What `sync` found: `num_tokens` are in the state, `num_common` were seen before."""
 
-    def __init__(self, model: Model, lane: int) -> None:
+    num_tokens: int = 0
+    num_common: int = 0
+    reuse: Reuse = Reuse.NONE
+    miss_reason: MissReason | None = None
+
+
+class Session:
+    """Made by `Engine.new_session`. Others may look; only the engine's thread changes it.
+
+    With `prefixes` it is made for a single request.
+    """
+
+    def __init__(self, model: Model, lane: int, prefixes: Prefixes | None = None) -> None:
         self.lane = lane  # the scheduler runs one request per lane at a time
         self._model = model
+        self._prefixes = prefixes
+        self._source: Checkpoint | None = None
         self._state: State | None = None
         self._ids = array("i")
 
@@ -40,32 +57,70 @@ class Session:
     def belongs_to(self, model: Model) -> bool:
         return self._model is model
 
-    def sync(self, prompt: Ids) -> int:
-        """Make the live tokens a proper prefix of `prompt`, as long as can be had cheaply -> its length.
+    @property
+    def remembers(self) -> bool:
+        """Checkpoints of this session help others."""
+        return self._prefixes is not None and self._prefixes.is_on
+
+    def sync(self, prompt: Ids) -> Reused:
+        """Make the live tokens a proper prefix of `prompt`, as long as can be had cheaply.
 
         Proper, because the last token's logits are wanted. What is live beyond the common prefix is rolled back when
         the state has room for that; otherwise everything is rebuilt from zero.
         """
+        if self._prefixes is not None:
+            return self._take(self._prefixes, prompt)
         keep = min(self._common_length(prompt), len(prompt) - 1)
         surplus = self.position - keep
         if self._state is None or keep == 0 or surplus > self._state.rollback_room:
+            reason = self._miss_reason(keep)
             self.drop()
             self._state = self._model.new_state()
-            return 0
+            return Reused(0, keep, Reuse.NONE, reason)
         if surplus:
             self._state.rollback(surplus)
             del self._ids[keep:]
-        return keep
+        return Reused(keep, keep, Reuse.LIVE)
 
     def advance(self, ids: Ids) -> None:
         """The model has run `ids` on the state."""
         self._ids.extend(ids.tolist())
         assert self.state.position == self.position, "the model advances a state by exactly the tokens it was given"
 
+    def remember(self, *, is_cold: bool, is_named: bool) -> None:
+        """The tokens so far are worth a checkpoint."""
+        if self._prefixes is not None:
+            reason = SaveReason.COLD if is_cold else SaveReason.CONTINUED
+            self._prefixes.remember(self._prompt_ids(), self.state, reason, is_named=is_named)
+
+    def leave(self) -> None:
+        """The request has ended; a session that outlives it keeps its state for the next one."""
+        if self._prefixes is not None and self._state is not None:
+            self._prefixes.give_back(self._prompt_ids(), self._state, self._source)
+            self._source = None
+            self.drop()
+
     def drop(self) -> None:
         """Forget everything: the state can no longer be trusted, or nobody wants it."""
+        if self._prefixes is not None:
+            self._prefixes.release(self._source)
+            self._source = None
         self._state = None
         self._ids = array("i")
+
+    def _take(self, prefixes: Prefixes, prompt: Ids) -> Reused:
+        taken = prefixes.take(prompt)
+        self._state, self._source = taken.state, taken.source
+        self._ids = array("i", prompt[: taken.num_tokens].tobytes())
+        return Reused(taken.num_tokens, taken.num_common, taken.reuse, taken.miss_reason)
+
+    def _miss_reason(self, num_common: int) -> MissReason:
+        if self._state is None:
+            return MissReason.EMPTY
+        return MissReason.NO_CHECKPOINT if num_common else MissReason.UNKNOWN_PREFIX
+
+    def _prompt_ids(self) -> Ids:
+        return np.array(self._ids, np.int32)
 
     def _common_length(self, prompt: Ids) -> int:
         shorter = min(self.position, len(prompt))

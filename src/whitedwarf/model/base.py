@@ -3,7 +3,7 @@
 The engine codes against these Protocols; Transformer is the real thing, tests have small fakes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -15,14 +15,35 @@ Logits = npt.NDArray[np.float32]
 LogitRows = Literal["none", "last", "all"]
 
 
-class Snapshot(Protocol):
+class Held(Protocol):
+    """Something that keeps memory alive, partly together with others."""
+
+    @property
+    def own_bytes(self) -> int:
+        """What only this object keeps."""
+
+    def shared_bytes(self) -> Mapping[int, int]:
+        """Sizes of the buffers it may share, by an identity that holds as long as the object lives."""
+
+
+class Snapshot(Held, Protocol):
     """A frozen copy of a state; restoring it any number of times gives the same continuation."""
 
     @property
     def position(self) -> int: ...
 
+    @property
+    def rollback_room(self) -> int:
+        """How many tokens a state restored from it can take back."""
 
-class State(Protocol):
+    def rebased(self, longer: "Snapshot") -> "Snapshot":
+        """The same, sharing all it can with a snapshot of the same tokens, and maybe more."""
+
+    def packed(self) -> "Snapshot":
+        """The same in buffers of its own, no longer than it needs."""
+
+
+class State(Held, Protocol):
     """The KV state of one sequence, addressed by absolute position."""
 
     @property

@@ -51,6 +51,14 @@ class SlidingRows:
         other.first, other.end = self.end - len(rows), self.end
         return other
 
+    def frozen(self) -> "SlidingRows":
+        """An independent copy without room for more: to be kept, and copied before it is used."""
+        other = SlidingRows.__new__(SlidingRows)
+        rows = self.newest()
+        other.keep, other._buffer = self.keep, rows.copy()
+        other.first, other.end = self.end - len(rows), self.end
+        return other
+
     @property
     def size_bytes(self) -> int:
         return self._buffer.nbytes
@@ -103,6 +111,17 @@ class AppendedRows:
         other._buffer, other._frozen, other._is_owner = self._buffer, count, False
         self._frozen = max(self._frozen, count)
         return other
+
+    def packed(self, count: int) -> "AppendedRows":
+        """The first `count` rows in a buffer just long enough."""
+        other = AppendedRows.__new__(AppendedRows)
+        other._buffer, other._frozen, other._is_owner = self._buffer[:count].copy(), count, False
+        return other
+
+    @property
+    def buffer_bytes(self) -> tuple[int, int]:
+        """Identity and size of the buffer."""
+        return id(self._buffer), self._buffer.nbytes
 
     @property
     def size_bytes(self) -> int:

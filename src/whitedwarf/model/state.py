@@ -6,6 +6,7 @@ alone, so a small step back is arithmetic. Longer steps back need a snapshot, wh
 shares the appended ones.
 """
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,12 +36,19 @@ class CompressorState:
             SlidingRows(keep, width, np.float32), SlidingRows(keep, width, np.float32), AppendedRows(format.row_bytes)
         )
 
-    def snapshot(self, num_rows: int) -> "CompressorState":
+    def copy(self, num_rows: int) -> "CompressorState":
         return CompressorState(self.values.copy(), self.gates.copy(), self.rows.share(num_rows))
+
+    def frozen(self, num_rows: int) -> "CompressorState":
+        return CompressorState(self.values.frozen(), self.gates.frozen(), self.rows.share(num_rows))
+
+    @property
+    def own_bytes(self) -> int:
+        return self.values.size_bytes + self.gates.size_bytes
 
     @property
     def size_bytes(self) -> int:
-        return self.values.size_bytes + self.gates.size_bytes + self.rows.size_bytes
+        return self.own_bytes + self.rows.size_bytes
 
 
 @dataclass(slots=True)
@@ -59,15 +67,50 @@ class LayerState:
             CompressorState.new(ratio, config.key_format) if ratio == 4 else None,
         )
 
-    def snapshot(self, num_rows: int) -> "LayerState":
-        compressor = self.compressor and self.compressor.snapshot(num_rows)
-        indexer = self.indexer and self.indexer.snapshot(num_rows)
+    def copy(self, num_rows: int) -> "LayerState":
+        compressor = self.compressor and self.compressor.copy(num_rows)
+        indexer = self.indexer and self.indexer.copy(num_rows)
         return LayerState(self.window.copy(), compressor, indexer)
+
+    def frozen(self, num_rows: int) -> "LayerState":
+        """A copy that will not be continued itself."""
+        compressor = self.compressor and self.compressor.frozen(num_rows)
+        indexer = self.indexer and self.indexer.frozen(num_rows)
+        return LayerState(self.window.frozen(), compressor, indexer)
+
+    def rebased(self, longer: "LayerState", num_rows: int) -> "LayerState":
+        """The same with its appended rows in the buffers of `longer`, which begins with the same tokens."""
+        return LayerState(
+            self.window,
+            _rebased(self.compressor, longer.compressor, num_rows),
+            _rebased(self.indexer, longer.indexer, num_rows),
+        )
+
+    def packed(self, num_rows: int) -> "LayerState":
+        """The same with its appended rows in buffers of their own."""
+        return LayerState(self.window, _packed(self.compressor, num_rows), _packed(self.indexer, num_rows))
+
+    @property
+    def compressors(self) -> Iterator[CompressorState]:
+        return (part for part in (self.compressor, self.indexer) if part is not None)
+
+    @property
+    def own_bytes(self) -> int:
+        return self.window.size_bytes + sum(part.own_bytes for part in self.compressors)
 
     @property
     def size_bytes(self) -> int:
-        parts = (self.window, self.compressor, self.indexer)
-        return sum(part.size_bytes for part in parts if part is not None)
+        return self.window.size_bytes + sum(part.size_bytes for part in self.compressors)
+
+
+def _rebased(state: CompressorState | None, longer: CompressorState | None, num_rows: int) -> CompressorState | None:
+    if state is None or longer is None:
+        return state
+    return CompressorState(state.values, state.gates, longer.rows.share(num_rows))
+
+
+def _packed(state: CompressorState | None, num_rows: int) -> CompressorState | None:
+    return state and CompressorState(state.values, state.gates, state.rows.packed(num_rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +120,29 @@ class StateSnapshot:
     position: int
     ratios: tuple[int, ...]
     layers: tuple[LayerState, ...]
+    rollback_room: int = 0
+
+    def rebased(self, longer: Snapshot) -> "StateSnapshot":
+        """See model/base.py; ValueError when `longer` is of another model or shorter."""
+        if not isinstance(longer, StateSnapshot) or longer.ratios != self.ratios or longer.position < self.position:
+            raise ValueError("expected a longer snapshot of the same model")
+        counts = _row_counts(self.ratios, self.position)
+        layers = zip(self.layers, longer.layers, counts, strict=True)
+        rebased = tuple(layer.rebased(other, count) for layer, other, count in layers)
+        return StateSnapshot(self.position, self.ratios, rebased, self.rollback_room)
+
+    def packed(self) -> "StateSnapshot":
+        """See model/base.py."""
+        counts = _row_counts(self.ratios, self.position)
+        layers = tuple(layer.packed(count) for layer, count in zip(self.layers, counts, strict=True))
+        return StateSnapshot(self.position, self.ratios, layers, self.rollback_room)
+
+    @property
+    def own_bytes(self) -> int:
+        return sum(layer.own_bytes for layer in self.layers)
+
+    def shared_bytes(self) -> Mapping[int, int]:
+        return _shared_bytes(self.layers)
 
     @property
     def size_bytes(self) -> int:
@@ -108,20 +174,35 @@ class SequenceState:
         self.position -= num_tokens
 
     def snapshot(self) -> StateSnapshot:
-        return StateSnapshot(self.position, self.ratios, _copies(self.layers, self.ratios, self.position))
+        counts = _row_counts(self.ratios, self.position)
+        layers = tuple(layer.frozen(count) for layer, count in zip(self.layers, counts, strict=True))
+        return StateSnapshot(self.position, self.ratios, layers, self.rollback_room)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Become what the snapshot was taken of; any earlier content is dropped."""
         if not isinstance(snapshot, StateSnapshot) or snapshot.ratios != self.ratios:
             raise ValueError("the snapshot was taken of another model")
-        self.layers = list(_copies(list(snapshot.layers), snapshot.ratios, snapshot.position))
-        self.position = self._oldest = snapshot.position
+        counts = _row_counts(snapshot.ratios, snapshot.position)
+        self.layers = [layer.copy(count) for layer, count in zip(snapshot.layers, counts, strict=True)]
+        self.position = snapshot.position
+        self._oldest = snapshot.position - snapshot.rollback_room
+
+    @property
+    def own_bytes(self) -> int:
+        return sum(layer.own_bytes for layer in self.layers)
+
+    def shared_bytes(self) -> Mapping[int, int]:
+        return _shared_bytes(self.layers)
 
     @property
     def size_bytes(self) -> int:
         return sum(layer.size_bytes for layer in self.layers)
 
 
-def _copies(layers: list[LayerState], ratios: tuple[int, ...], position: int) -> tuple[LayerState, ...]:
-    counts = [position // ratio if ratio else 0 for ratio in ratios]
-    return tuple(layer.snapshot(count) for layer, count in zip(layers, counts, strict=True))
+def _row_counts(ratios: tuple[int, ...], position: int) -> list[int]:
+    """Appended rows per layer after `position` tokens."""
+    return [position // ratio if ratio else 0 for ratio in ratios]
+
+
+def _shared_bytes(layers: Sequence[LayerState]) -> dict[int, int]:
+    return dict(part.rows.buffer_bytes for layer in layers for part in layer.compressors)

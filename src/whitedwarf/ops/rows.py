@@ -28,6 +28,18 @@ def encode_rows(x: FloatArray, format: RowFormat) -> ByteArray:
             return _pack_key(hadamard(x).astype(np.float32))
 
 
+def encode_stored(x: FloatArray, format: RowFormat) -> ByteArray:
+    """Encode values that `decode_rows` gave: they decode to the same numbers again, and keys are not rotated twice.
+
+    The bytes may differ where two of them mean the same: a block whose largest code fits the next smaller scale too.
+    """
+    if len(x) == 0:
+        return np.empty((0, format.row_bytes), np.uint8)
+    if format.kind is RowKind.PACKED_KEY:
+        return _pack_key(x.astype(np.float32))
+    return encode_rows(x, format)
+
+
 def decode_rows(data: ByteArray, format: RowFormat, dtype: npt.DTypeLike) -> FloatArray:
     """(n, row_bytes) stored rows -> (n, dims) floats; packed keys stay in their rotated frame."""
     match format.kind:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from whitedwarf.conversation.json_value import Json
-from whitedwarf.errors import ContextOverflowError, EngineBusyError, RequestError, WhitedwarfError
+from whitedwarf.errors import ContextOverflowError, EngineBusyError, EngineClosedError, RequestError, WhitedwarfError
 
 
 class MalformedRequest(RequestError):  # noqa: N818  (named for what came)
@@ -44,9 +44,13 @@ class FailureKind(Enum):
     INVALID = (400, "invalid_request_error", "invalid_request_error", "invalid_request_error")
     TOO_LONG = (400, "invalid_request_error", "context_length_exceeded", "invalid_request_error")
     UNAUTHORIZED = (401, "authentication_error", "invalid_api_key", "authentication_error")
+    FORBIDDEN = (403, "invalid_request_error", "forbidden", "permission_error")
     NOT_FOUND = (404, "invalid_request_error", "not_found", "not_found_error")
     UNKNOWN_MODEL = (404, "invalid_request_error", "model_not_found", "not_found_error")
+    WRONG_METHOD = (405, "invalid_request_error", "method_not_allowed", "invalid_request_error")
+    TOO_SLOW = (408, "invalid_request_error", "request_timeout", "invalid_request_error")
     TOO_LARGE = (413, "invalid_request_error", "request_too_large", "request_too_large")
+    WRONG_TYPE = (415, "invalid_request_error", "unsupported_media_type", "invalid_request_error")
     RATE_LIMITED = (429, "rate_limit_error", "rate_limit_exceeded", "rate_limit_error")
     SERVER = (500, "server_error", "server_error", "api_error")
     OVERLOADED = (503, "server_error", "overloaded", "overloaded_error")
@@ -82,6 +86,8 @@ class Failure:
             case RequestError():
                 return cls(FailureKind.INVALID, str(error))
             case EngineBusyError():
+                return cls(FailureKind.RATE_LIMITED, str(error))
+            case EngineClosedError():
                 return cls(FailureKind.OVERLOADED, str(error))
             case _:
                 return cls(FailureKind.SERVER, str(error))

@@ -1,0 +1,147 @@
+"""From options to a running server: the one place where model, engine, road and HTTP are wired together.
+
+Promises: keys and address are checked before the model is loaded; when this returns, the engine has ended.
+"""
+
+import logging
+import re
+import socket
+import sys
+import time
+from contextlib import AbstractContextManager, nullcontext
+from datetime import UTC, datetime
+from pathlib import Path
+
+from whitedwarf.cli.loading import LoadedModel, note, open_file, open_model, open_tokenizer
+from whitedwarf.config import DEFAULT_CONTEXT, ModelSettings, ServeSettings
+from whitedwarf.engine.engine import Engine
+from whitedwarf.engine.scripted import ScriptedEngine
+from whitedwarf.errors import UsageError
+from whitedwarf.gguf.reader import GgufFile
+from whitedwarf.prompt.encode import ModelVersion
+from whitedwarf.prompt.tokenizer import Tokenizer
+from whitedwarf.protocol.policy import local
+from whitedwarf.respond import Road
+from whitedwarf.server.app import make_app
+from whitedwarf.server.auth import ApiKeys
+from whitedwarf.server.debug_last import debug_last
+from whitedwarf.server.disk_prefixes import DiskPrefixes
+from whitedwarf.server.disk_settings import disk_limits, disk_settings
+from whitedwarf.server.endpoints import Endpoints
+from whitedwarf.server.host_check import HostRule
+from whitedwarf.server.listen import Server, address_of, bound_socket
+from whitedwarf.server.models import ServedModel
+from whitedwarf.server.request_log import LogLines
+from whitedwarf.server.script import ScriptWords, read_script
+
+
+def serve_model(serve: ServeSettings, settings: ModelSettings) -> int:
+    """Serve until a signal; 0 after an orderly end."""
+    keys = None if serve.api_key_file is None else ApiKeys.from_file(serve.api_key_file)
+    disk_limits(serve)  # contradictions are told at once
+    with bound_socket(serve.host, serve.port) as listener:
+        if serve.script is not None:
+            _serve_script(serve.script, serve, settings, keys, listener)
+            return 0
+        loaded = open_model(settings)
+        tokenizer = loaded.tokenizer()
+        note(loaded.describe())
+        # the store outlives the engine, which offers its states when it ends
+        with disk_prefixes(loaded, tokenizer, serve) as store, _engine(loaded, serve, store) as engine:
+            model = served_model(loaded.gguf, loaded.context_length)
+            _run(engine, Endpoints(Road(engine, tokenizer, local(ModelVersion.V4)), model), serve, keys, listener)
+    return 0
+
+
+def _serve_script(
+    path: Path, serve: ServeSettings, settings: ModelSettings, keys: ApiKeys | None, listener: socket.socket
+) -> None:
+    """Of the model only the tokenizer is used, and its context may be any."""
+    gguf = open_file(settings)
+    tokenizer = open_tokenizer(gguf)
+    with scripted_engine(path, tokenizer, serve, settings) as engine:
+        road = Road(engine, tokenizer, local(ModelVersion.V4))
+        endpoints = Endpoints(
+            road,
+            served_model(gguf, engine.context_length),
+            look_at_last=lambda: debug_last(engine.last_received, tokenizer),
+        )
+        _run(engine, endpoints, serve, keys, listener)
+
+
+def scripted_engine(path: Path, tokenizer: Tokenizer, serve: ServeSettings, settings: ModelSettings) -> ScriptedEngine:
+    """What plays a script file; FileFormatError where it is none."""
+    return ScriptedEngine(
+        read_script(path, ScriptWords.of(tokenizer)),
+        context_length=settings.context or DEFAULT_CONTEXT,
+        vocab_size=tokenizer.vocab_size,
+        max_parallel=serve.parallel,
+        max_waiting=serve.max_waiting,
+    )
+
+
+def _run(
+    engine: Engine | ScriptedEngine,
+    endpoints: Endpoints,
+    serve: ServeSettings,
+    keys: ApiKeys | None,
+    listener: socket.socket,
+) -> None:
+    server = Server(make_app(endpoints, host_rule(serve), keys), serve.drain_s, engine.close)
+    _log_to_stderr()
+    listener.listen()  # before anybody is told the address
+    note(f"{endpoints.model.id} is served at {address_of(listener)} ({serve.parallel} requests at a time)")
+    server.run([listener])
+
+
+def disk_prefixes(
+    loaded: LoadedModel, tokenizer: Tokenizer, serve: ServeSettings
+) -> AbstractContextManager[DiskPrefixes | None]:
+    """The store behind `--kv-disk-dir`, if it is given; UsageError when that cannot be a folder of ours."""
+    settings = disk_settings(serve, loaded.transformer, loaded.gguf, quality=loaded.settings.quality)
+    if settings is None:
+        return nullcontext()
+    try:
+        return DiskPrefixes(loaded.transformer, tokenizer, settings)
+    except OSError as error:
+        raise UsageError(f"--kv-disk-dir {settings.directory}: {error.strerror or error}") from error
+
+
+def _engine(loaded: LoadedModel, serve: ServeSettings, store: DiskPrefixes | None) -> Engine:
+    return Engine(
+        loaded.transformer,
+        max_chunk_tokens=loaded.chunk_tokens,
+        max_parallel=serve.parallel,
+        max_waiting=serve.max_waiting,
+        prefix_budget_bytes=serve.kv_ram_mb << 20,
+        store=store,
+    )
+
+
+def served_model(gguf: GgufFile, context_length: int) -> ServedModel:
+    """What clients are told about the model; its id is its name as one word."""
+    name = str(gguf.metadata.get("general.name") or "DeepSeek V4")
+    now_s = int(time.time())
+    return ServedModel(
+        id=re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-") or "deepseek-v4",
+        name=name,
+        context_length=context_length,
+        loaded_at=now_s,
+        loaded_at_text=datetime.fromtimestamp(now_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    )
+
+
+def host_rule(serve: ServeSettings) -> HostRule:
+    """By which names clients may call us: the machine's own, the one we listen on, and those that were allowed."""
+    machine = socket.gethostname()
+    names = {serve.host, machine, f"{machine}.local", *serve.allow_host}
+    return HostRule(frozenset(name.lower() for name in names), allows_all_origins=serve.cors)
+
+
+def _log_to_stderr() -> None:
+    lines = logging.StreamHandler(sys.stderr)
+    lines.setFormatter(LogLines())
+    logger = logging.getLogger("whitedwarf")
+    logger.addHandler(lines)
+    logger.setLevel(logging.INFO)
+    logging.getLogger("uvicorn.error").addHandler(lines)

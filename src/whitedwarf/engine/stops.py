@@ -1,0 +1,37 @@
+"""At which lengths of a prompt the reading pauses to remember it: pure arithmetic.
+
+Every pause costs a shorter pass, so only where others may branch off: where a known prompt parted from this one, where
+the request says a message ends, once early (two short prompts with one system prompt), and at the ends of chunks, where
+a pass ends anyhow.
+"""
+
+from collections.abc import Iterable
+
+FIRST_STOP = 256  # of any prompt; also the least distance of named positions and of chunk ends
+STEP_BACK = 16  # as far as states go back by themselves: no second stop that near before another
+MIN_PARTING = 64  # tokens that a stop at a parting must save the third prompt
+
+
+def prompt_stops(length: int, start: int, named: Iterable[int], parting: int, chunk_tokens: int) -> tuple[int, ...]:
+    """Ascending positions in (start, length], the last one `length` itself.
+
+    `start` tokens are reused, up to `parting` they are those of an earlier prompt.
+    """
+    stops = {FIRST_STOP, *range(0, length, _step(chunk_tokens)), *_spaced(sorted(named))}
+    if parting - start >= MIN_PARTING:
+        stops.add(parting)
+    return (*sorted(stop for stop in stops if start < stop < length - STEP_BACK), length)
+
+
+def _step(chunk_tokens: int) -> int:
+    """The smallest multiple of `chunk_tokens` that is worth remembering."""
+    return chunk_tokens * -(-FIRST_STOP // chunk_tokens)
+
+
+def _spaced(named: list[int]) -> list[int]:
+    """The first, the last, and of the others those far enough behind the one before."""
+    kept: list[int] = []
+    for position in named:
+        if not kept or position - kept[-1] >= FIRST_STOP or position == named[-1]:
+            kept.append(position)
+    return kept

@@ -1,0 +1,148 @@
+"""The files in one directory: which there are, reading those that may be damaged, writing whole ones.
+
+Promises: a file appears whole or not at all, whenever the process dies; one that cannot be read is skipped with one
+line in the log, and looked at again only when it is another one. Does not know which prefixes are worth anything.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from whitedwarf.errors import FileFormatError
+from whitedwarf.kvstore.file import KvFile, write_all
+from whitedwarf.kvstore.policy import Entry
+
+FILE_NAME = re.compile(r"([0-9a-f]{40})\.kv")
+TEMPORARY_NAME = re.compile(r"[0-9a-f]{40}\.kv\.tmp\.([0-9]{1,9})")
+
+T = TypeVar("T")
+Log = Callable[[str], None]
+Signature = tuple[int, int, int]  # inode, size, time of change: another file, or the same one changed
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A file as it was last time; no entry when it cannot be used."""
+
+    signature: Signature
+    entry: Entry | None
+
+
+class Directory:
+    """`accept` makes the entry of an opened file, or raises FileFormatError saying why it is not for us."""
+
+    def __init__(self, path: Path, log: Log, accept: Callable[[KvFile], Entry]) -> None:
+        """Make it, private, and clear what dead writers left. Raises OSError."""
+        self.path = path
+        self._log, self._accept = log, accept
+        self._seen: dict[str, _Seen] = {}
+        self._refused: dict[str, Signature] = {}  # their payloads turned out to be useless
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._remove_stale()
+
+    def entries(self) -> dict[str, Entry]:
+        """The usable files as they are now, by name; only files that changed are opened."""
+        now: dict[str, _Seen] = {}
+        for name, signature in self._listed():
+            seen = self._seen.get(name)
+            if self._refused.get(name) == signature:
+                now[name] = _Seen(signature, None)
+            elif seen is None or seen.signature != signature:
+                now[name] = _Seen(signature, self.read(name, self._accept))
+            else:
+                now[name] = seen
+        self._seen = now
+        return {name: seen.entry for name, seen in now.items() if seen.entry is not None}
+
+    def path_of(self, name: str) -> Path:
+        return self.path / f"{name}.kv"
+
+    def read(self, name: str, read: Callable[[KvFile], T]) -> T | None:
+        """Read from a file that may be damaged, or gone since the directory was listed."""
+        try:
+            with KvFile(self.path_of(name)) as file:
+                return read(file)
+        except FileNotFoundError:
+            return None
+        except (OSError, FileFormatError) as error:
+            self._log(f"kv cache: skipped {error}")
+            return None
+
+    def refuse(self, name: str) -> None:
+        """Do not use this file again until it is another one."""
+        if signature := _signature(self.path_of(name)):
+            self._refused[name] = signature
+
+    def remove(self, name: str) -> None:
+        """Raises OSError, unless it is gone already."""
+        self.path_of(name).unlink(missing_ok=True)
+
+    def write(self, name: str, parts: Iterable[bytes | memoryview]) -> None:
+        """Put a whole file in the place of any other of the name. Raises OSError and what the parts raise."""
+        path = self.path_of(name)
+        temporary = path.with_name(f"{path.name}.tmp.{os.getpid()}")
+        try:
+            _write_new(temporary, parts)
+            temporary.replace(path)
+        finally:
+            with suppress(OSError):
+                temporary.unlink()
+
+    def _listed(self) -> list[tuple[str, Signature]]:
+        found = []
+        try:
+            with os.scandir(self.path) as listing:
+                for item in listing:
+                    match = FILE_NAME.fullmatch(item.name)
+                    if match and (signature := _signature(Path(item.path))):
+                        found.append((match[1], signature))
+        except OSError as error:
+            self._log(f"kv cache: cannot list {self.path}: {error}")
+        return found
+
+    def _remove_stale(self) -> None:
+        for path in self.path.iterdir():
+            match = TEMPORARY_NAME.fullmatch(path.name)
+            if match and not _is_other_process(int(match[1])):
+                with suppress(OSError):
+                    path.unlink()
+
+
+def _write_new(path: Path, parts: Iterable[bytes | memoryview]) -> None:
+    """A new private file, on the disk when this returns: the payload has no checksum that would tell a lost page."""
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        offset = 0
+        for part in parts:
+            offset = write_all(descriptor, part, offset)
+        os.fsync(descriptor)
+        if os.fstat(descriptor).st_size != offset:
+            raise OSError(f"{path.name} was cut short on its way to the disk")
+    finally:
+        os.close(descriptor)
+
+
+def _signature(path: Path) -> Signature | None:
+    try:
+        status = path.lstat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _is_other_process(pid: int) -> bool:
+    """Whether a process other than this one has the id."""
+    if pid in (0, os.getpid()):
+        return False
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,292 @@
+"""The directory of saved prefixes: finds the best one for a prompt, writes new ones, keeps to its budget.
+
+Promises: files are private (0600, in a directory made 0700) and appear whole or not at all, whenever the process dies;
+a file that cannot be used is skipped with one line in the log; no failure of the disk fails a request. One thread at a
+time; other processes may use the directory too.
+"""
+
+import hashlib
+import time
+from collections.abc import Callable, Iterable, Set
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+
+from whitedwarf.errors import FileFormatError
+from whitedwarf.kvstore import policy
+from whitedwarf.kvstore.directory import Directory, Log
+from whitedwarf.kvstore.file import (
+    HAS_TOOLS,
+    HEAD_BYTES,
+    KNOWN_FLAGS,
+    LONGEST_ID_BYTES,
+    TEXT_SIZE,
+    Header,
+    KvFile,
+    Reason,
+    ToolBlocks,
+    encode_tools,
+)
+from whitedwarf.kvstore.payload import Ids, Layout, Payload, read_ids, read_payload, write_payload
+from whitedwarf.kvstore.policy import Entry, Incoming, Limits
+
+DEFAULT_BUDGET_BYTES = 4096 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSettings:
+    """What the store must know of the model beside, and the user's wishes. Marks of 0 match every file."""
+
+    directory: Path
+    layout: Layout
+    quant_bits: int = 2
+    model_id: int = 0
+    row_kind: int = 0  # of the rows in memory: continuing from rows of another kind gives other bits
+    model_mark: int = 0  # of the weights, 16 bits
+    same_quant_only: bool = False
+    budget_bytes: int = DEFAULT_BUDGET_BYTES
+    limits: Limits = field(default_factory=Limits)
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A saved prefix, read and checked."""
+
+    name: str
+    text_bytes: int  # of the prompt that it covers
+    payload: Payload
+    tools: ToolBlocks
+    flags: int
+
+
+class KvStore:
+    """The files of one directory."""
+
+    def __init__(self, settings: StoreSettings, log: Log, clock: Callable[[], float] = time.time) -> None:
+        """Make the directory, clear what dead writers left, get within the budget. Raises OSError."""
+        self.settings = settings
+        self._log, self._clock = log, clock
+        self._directory = Directory(settings.directory, log, self._entry)
+        self._evict(None, frozenset())
+
+    def entries(self) -> list[Entry]:
+        """The healthy files as they are now, usable or not."""
+        return list(self._directory.entries().values())
+
+    def candidates(self, prompt: bytes) -> list[Entry]:
+        """The usable files whose text the prompt begins with, best first; only their heads were read."""
+        entries, settings = self.entries(), self.settings
+        names = prefix_names(prompt, {entry.text_bytes for entry in entries})
+        bits = settings.quant_bits if settings.same_quant_only else None
+        return policy.lookup_order(entries, names, settings.layout.context_length, bits, settings.limits.min_tokens)
+
+    def ids(self, entry: Entry) -> Ids | None:
+        """The tokens of a file, without the rest of it; None (and a line in the log) when it is damaged."""
+        size = entry.num_tokens
+        return self._directory.read(entry.name, lambda file: read_ids(file.payload_start(size), file.path.name))
+
+    def load(self, entry: Entry, prompt: bytes) -> Hit | None:
+        """Read one candidate, and count or consume it; None (and a line in the log) when it cannot be used."""
+        started = time.monotonic()
+        hit = self._directory.read(entry.name, lambda file: self._read(file, entry, prompt))
+        if hit is None:
+            self._directory.refuse(entry.name)
+            return None
+        self._count(entry)
+        self._tell("hit", entry.name, entry.num_tokens, entry.file_bytes, started)
+        return hit
+
+    def take(self, prompt: bytes) -> Hit | None:
+        """Load the best candidate that can be."""
+        hits = (self.load(entry, prompt) for entry in self.candidates(prompt))
+        return next((hit for hit in hits if hit is not None), None)
+
+    def save(
+        self,
+        text: bytes,
+        payload: Payload,
+        reason: Reason,
+        *,
+        flags: int = 0,
+        tools: ToolBlocks | None = None,
+        spared: Set[str] = frozenset(),
+    ) -> str | None:
+        """Keep the payload under its text -> the file's name; None when it was not written (the log says why).
+
+        Of `tools` only the blocks that occur in the text are kept. A usable file of the same text in as many tokens
+        keeps its payload: then, or when there is no room, the layers of this one are never asked for.
+        `spared`: names not to be evicted for it as long as others are there.
+        """
+        name = hashlib.sha1(text).hexdigest()
+        blocks = _blocks_in(text, tools or {})
+        if self._touch(name, text, payload.num_tokens, blocks):
+            return name
+        size = HEAD_BYTES + len(text) + self.settings.layout.payload_bytes(payload.num_tokens)
+        total = size + (len(encode_tools(blocks)) if blocks else 0)
+        if not policy.fits(total, self.settings.budget_bytes):
+            self._log(f"kv cache: skipped {name[:12]}: {total} bytes do not fit the budget")
+            return None
+        self._evict(self._incoming(name, text, total), spared)
+        started = time.monotonic()
+        if not self._write(name, text, payload, self._header(payload, reason, flags, bool(blocks)), blocks):
+            return None
+        self._tell(f"stored ({reason.name.lower()})", name, payload.num_tokens, total, started)
+        return name
+
+    def tools(self, wanted: Set[str]) -> dict[str, bytes]:
+        """The saved blocks of these tool call ids, from all files."""
+        found: dict[str, bytes] = {}
+        for name in [entry.name for entry in self.entries() if entry.has_tools]:
+            if len(found) == len(wanted):
+                break
+            blocks = self._directory.read(name, lambda file: file.tools()) or {}
+            found |= {call_id: block for call_id, block in blocks.items() if call_id in wanted}
+        return found
+
+    def _read(self, file: KvFile, entry: Entry, prompt: bytes) -> Hit:
+        text, layout = file.text(), self.settings.layout
+        if hashlib.sha1(text).hexdigest() != entry.name or not prompt.startswith(text):
+            raise FileFormatError(f"{file.path.name}: the key text is not the one in its name. It is not used.")
+        payload = read_payload(file.payload(), layout, file.path.name)
+        if payload.num_tokens != file.header.num_tokens:
+            file.path.unlink(missing_ok=True)
+            count = f"{payload.num_tokens} tokens, its header says {file.header.num_tokens}"
+            raise FileFormatError(f"{file.path.name}: holds {count}. It was deleted.")
+        return Hit(entry.name, len(text), payload, file.tools(), file.header.flags)
+
+    def _count(self, entry: Entry) -> None:
+        try:
+            if policy.after_hit(entry.num_tokens, self.settings.limits) == "consume":
+                self._directory.remove(entry.name)
+                self._log(f"kv cache: consumed {entry.name[:12]}")
+                return
+            with KvFile(self._directory.path_of(entry.name), writable=True) as file:
+                file.rewrite_header(file.header.hit(self._now()))
+        except (OSError, FileFormatError) as error:
+            self._log(f"kv cache: could not count the hit of {entry.name[:12]}: {error}")
+
+    def _touch(self, name: str, text: bytes, num_tokens: int, blocks: ToolBlocks) -> bool:
+        """Whether a usable file of this text is there already, in as many tokens; then it gets the new blocks."""
+        entry = self._directory.entries().get(name)
+        if entry is None or not entry.is_usable or entry.num_tokens != num_tokens:
+            return False
+        try:
+            with KvFile(self._directory.path_of(name), writable=True) as file:
+                return file.text() == text and self._add_tools(file, blocks)
+        except (OSError, FileFormatError):
+            return False
+
+    def _add_tools(self, file: KvFile, blocks: ToolBlocks) -> bool:
+        held = file.tools()
+        # what follows the payload of a file with flags unknown here is not ours to cut off
+        if blocks.items() <= held.items() or file.header.flags & ~KNOWN_FLAGS:
+            file.rewrite_header(file.header.used(self._now()))
+        else:
+            file.rewrite_tools(held | dict(blocks), self._now())
+        return True
+
+    def _header(self, payload: Payload, reason: Reason, flags: int, has_tools: bool) -> Header:
+        settings, now = self.settings, self._now()
+        return Header(
+            quant_bits=settings.quant_bits,
+            reason=reason,
+            num_tokens=payload.num_tokens,
+            context_length=settings.layout.context_length,
+            payload_bytes=settings.layout.payload_bytes(payload.num_tokens),
+            created=now,
+            last_used=now,
+            flags=flags | (HAS_TOOLS if has_tools else 0),
+            model_id=settings.model_id,
+            row_kind=settings.row_kind,
+            model_mark=settings.model_mark,
+        )
+
+    def _write(self, name: str, text: bytes, payload: Payload, header: Header, blocks: ToolBlocks) -> bool:
+        head = header.to_bytes(), TEXT_SIZE.pack(len(text)), text
+        trailer = [encode_tools(blocks)] if blocks else []
+        try:
+            self._directory.write(name, chain(head, write_payload(payload, self.settings.layout), trailer))
+        except OSError as error:
+            self._log(f"kv cache: could not store {name[:12]}: {error}")
+            return False
+        return True
+
+    def _incoming(self, name: str, text: bytes, size: int) -> Incoming:
+        entries = [entry for entry in self.entries() if entry.text_bytes < len(text)]
+        names = prefix_names(text, {entry.text_bytes for entry in entries})
+        prefixes = {entry.name for entry in entries if names.get(entry.text_bytes) == entry.name}
+        return Incoming(size, self.settings.layout.context_length, prefixes)
+
+    def _evict(self, incoming: Incoming | None, spared: Set[str]) -> None:
+        budget = self.settings.budget_bytes
+        for entry in policy.victims(self.entries(), budget, self._now(), incoming, spared):
+            try:
+                self._directory.remove(entry.name)
+                self._log(f"kv cache: evicted {entry.name[:12]}, {entry.num_tokens} tokens, {entry.file_bytes} bytes")
+            except OSError as error:
+                self._log(f"kv cache: could not evict {entry.name[:12]}: {error}")
+
+    def _entry(self, file: KvFile) -> Entry:
+        header, name = file.header, file.path.stem
+        problem = self._problem(header)
+        if problem is not None:
+            self._log(f"kv cache: skipped {name}.kv: {problem}")
+        return Entry(
+            name=name,
+            text_bytes=file.text_bytes,
+            num_tokens=header.num_tokens,
+            context_length=header.context_length,
+            quant_bits=header.quant_bits,
+            reason=header.reason,
+            hits=header.hits,
+            last_used=header.last_used,
+            file_bytes=file.size_bytes,
+            has_tools=bool(header.flags & HAS_TOOLS),
+            is_usable=problem is None,
+        )
+
+    def _problem(self, header: Header) -> str | None:
+        """Why a healthy file is of no use here. It counts towards the budget all the same."""
+        settings, context = self.settings, self.settings.layout.context_length
+        if header.context_length > context:
+            return f"saved with context {header.context_length}, here it is {context}"
+        if settings.same_quant_only and header.quant_bits != settings.quant_bits:
+            return f"saved with {header.quant_bits} bits, the model here has {settings.quant_bits}"
+        if header.model_id != settings.model_id:
+            return f"saved with model id {header.model_id}, here it is {settings.model_id}"
+        if _differ(header.row_kind, settings.row_kind):
+            return f"saved with rows of kind {header.row_kind}, here it is {settings.row_kind}"
+        if _differ(header.model_mark, settings.model_mark):
+            return f"saved with weights marked {header.model_mark:#06x}, here it is {settings.model_mark:#06x}"
+        return None
+
+    def _now(self) -> int:
+        return int(self._clock())
+
+    def _tell(self, what: str, name: str, num_tokens: int, size: int, started: float) -> None:
+        elapsed = 1000 * (time.monotonic() - started)
+        self._log(f"kv cache: {what} {name[:12]}, {num_tokens} tokens, {size} bytes, {elapsed:.0f} ms")
+
+
+def prefix_names(text: bytes, lengths: Iterable[int]) -> dict[int, str]:
+    """The names of the text's prefixes of these lengths, all in one pass over it."""
+    digest, names, done = hashlib.sha1(), {}, 0
+    for length in sorted(length for length in set(lengths) if length <= len(text)):
+        digest.update(memoryview(text)[done:length])
+        names[length], done = digest.hexdigest(), length
+    return names
+
+
+def _blocks_in(text: bytes, tools: ToolBlocks) -> dict[str, bytes]:
+    """The blocks that occur in the text (all calls of a message share one), under ids that a reader takes."""
+    present = {block for block in set(tools.values()) if block and block in text}
+    return {
+        call_id: block
+        for call_id, block in tools.items()
+        if block in present and 1 <= len(call_id.encode()) <= LONGEST_ID_BYTES
+    }
+
+
+def _differ(mark: int, other: int) -> bool:
+    """0 says nothing."""
+    return mark != other and 0 not in (mark, other)

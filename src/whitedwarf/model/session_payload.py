@@ -1,0 +1,163 @@
+"""A sequence's state as plain f32 arrays, and back: what a file on disk keeps of it (model.md 7.1).
+
+Per layer, in the file's order: the window's rows; where the layer compresses also its compressed rows and the
+frontier's values and scores; at ratio 4 also the index keys and their frontier. Rows are the values that the stored
+ones stand for. Scores are gates plus `ape`, which our states keep apart: `without` undoes the sum so that summing again
+gives the same bits. A state that went through these arrays therefore continues with the same logits, bit for bit,
+wherever sums are made in f32 and the rows are kept as before.
+
+Knows no file.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from whitedwarf.model.compressor import Compressor
+from whitedwarf.model.rows import AppendedRows, Array, SlidingRows
+from whitedwarf.model.state import CompressorState, LayerState, StateSnapshot
+from whitedwarf.model.transformer import Transformer
+from whitedwarf.ops.base import RowFormat, Rows
+from whitedwarf.ops.rows import encode_stored
+
+EMPTY_SCORE = np.float32(-1e30)  # of a frontier's slot that no token has filled: no share of any average
+
+Floats = npt.NDArray[np.float32]
+LayerArrays = tuple[Floats, ...]  # 1, 4 or 7 of them: see above
+
+
+@dataclass(frozen=True, slots=True)
+class SessionArrays:
+    """Converts the states of one model."""
+
+    model: Transformer
+
+    def of(self, snapshot: StateSnapshot) -> Iterator[LayerArrays]:
+        """The arrays of every layer, made one by one: all together may be seven times the state."""
+        return (self._layer(index, state, snapshot.position) for index, state in enumerate(snapshot.layers))
+
+    def snapshot(self, position: int, layers: Iterable[LayerArrays]) -> StateSnapshot:
+        """A state to restore from; ValueError if an array has not the shape that the position and model ask for."""
+        ratios, layers = self.model.config.hp.compress_ratios, list(layers)
+        if len(layers) != len(ratios):
+            raise ValueError(f"the model has {len(ratios)} layers, the arrays are of {len(layers)}")
+        states = tuple(self._state(index, arrays, position) for index, arrays in enumerate(layers))
+        return StateSnapshot(position, ratios, states)
+
+    def _layer(self, index: int, state: LayerState, position: int) -> LayerArrays:
+        config = self.model.config
+        live = min(config.hp.sliding_window, position)
+        raw = self._decoded(_held(state.window, position - live, position), config.kv_format)
+        arrays: LayerArrays = (raw,)
+        for compressor, part in self._compressors(index, state):
+            arrays += self._compressed(compressor, part, position)
+        return arrays
+
+    def _compressors(self, index: int, state: LayerState) -> list[tuple[Compressor, CompressorState]]:
+        attention = self.model.layers[index].attention
+        indexer = attention.indexer.compressor if attention.indexer else None
+        pairs = (attention.compressor, state.compressor), (indexer, state.indexer)
+        return [(compressor, part) for compressor, part in pairs if compressor is not None and part is not None]
+
+    def _compressed(self, compressor: Compressor, state: CompressorState, position: int) -> LayerArrays:
+        frontier = Frontier.at(position, compressor.ratio)
+        rows = self._decoded(state.rows.upto(position // compressor.ratio), compressor.format)
+        values = _held(state.values, frontier.start, position)
+        gates = _held(state.gates, frontier.start, position)
+        scores = gates + frontier.of_positions(compressor.ape.astype(np.float32))
+        return rows, frontier.filled(values, np.float32(0)), frontier.filled(scores, EMPTY_SCORE)
+
+    def _state(self, index: int, arrays: LayerArrays, position: int) -> LayerState:
+        state = LayerState.new(self.model.config, self.model.config.hp.compress_ratios[index])
+        parts = self._compressors(index, state)
+        if len(arrays) != 1 + 3 * len(parts):
+            raise ValueError(f"layer {index} has {1 + 3 * len(parts)} arrays, not {len(arrays)}")
+        live = min(self.model.config.hp.sliding_window, position)
+        format = self.model.config.kv_format
+        _check(arrays[0], (live, format.dims), f"the window of layer {index}")
+        _start(state.window, position - live, encode_stored(arrays[0], format))
+        for number, (compressor, part) in enumerate(parts):
+            self._fill(compressor, part, arrays[1 + 3 * number : 4 + 3 * number], position)
+        return state
+
+    def _fill(self, compressor: Compressor, state: CompressorState, arrays: LayerArrays, position: int) -> None:
+        frontier, format = Frontier.at(position, compressor.ratio), compressor.format
+        rows, values, scores = arrays
+        shape = frontier.num_slots, compressor.ape.shape[1]
+        _check(rows, (position // compressor.ratio, format.dims), "compressed rows")
+        _check(values, shape, "the frontier's values")
+        _check(scores, shape, "the frontier's scores")
+        state.rows = AppendedRows(format.row_bytes)
+        state.rows.extend(0, encode_stored(rows, format))
+        ape = frontier.of_positions(compressor.ape.astype(np.float32))
+        _start(state.values, frontier.start, values[frontier.live])
+        _start(state.gates, frontier.start, without(scores[frontier.live], ape))
+
+    def _decoded(self, data: Array, format: RowFormat) -> Floats:
+        decoded = self.model.ops.decode_rows(Rows(format, np.ascontiguousarray(data), 0))
+        return decoded.astype(np.float32, copy=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Frontier:
+    """The inputs of windows that are not over (2.10): at ratio 4 the previous window's, then the open one's."""
+
+    ratio: int
+    num_slots: int
+    start: int  # position of the oldest token it needs
+    live: slice  # the slots of those tokens, in order
+
+    @classmethod
+    def at(cls, position: int, ratio: int) -> "Frontier":
+        previous = ratio if ratio == 4 else 0
+        opened = position - position % ratio
+        start = max(0, opened - previous)
+        first = previous - (opened - start)
+        return cls(ratio, previous + ratio, start, slice(first, first + position - start))
+
+    def of_positions(self, ape: Floats) -> Floats:
+        """The row of `ape` that each live token uses."""
+        count = self.live.stop - self.live.start
+        rows: Floats = ape[np.arange(self.start, self.start + count) % self.ratio]
+        return rows
+
+    def filled(self, rows: Array, empty: np.float32) -> Floats:
+        """All slots, those without a token holding `empty`."""
+        slots = np.full((self.num_slots, rows.shape[1]), empty, np.float32)
+        slots[self.live] = rows
+        return slots
+
+
+def without(scores: Floats, ape: Floats) -> Floats:
+    """Gates for which gate + ape, rounded to f32, is the score again.
+
+    The difference, rounded, is one of them or a neighbour of one, if there is any: and there is when the score was such
+    a sum. Otherwise the rounded difference has to do.
+    """
+    gates: Floats = scores - ape
+    for direction in (np.float32(np.inf), np.float32(-np.inf)):
+        candidates = np.nextafter(scores - ape, direction)
+        is_better = (gates + ape != scores) & (candidates + ape == scores)
+        gates = np.where(is_better, candidates, gates)
+    return gates
+
+
+def _held(rows: SlidingRows, start: int, end: int) -> Array:
+    """The rows of positions start..end of a copied window; those of tokens taken back may follow them."""
+    held = rows.newest()
+    first = rows.end - len(held)
+    if not first <= start <= end <= rows.end:
+        raise ValueError(f"rows {first}..{rows.end} are held, asked for {start}..{end}")
+    return held[start - first : end - first]
+
+
+def _start(rows: SlidingRows, index: int, data: Array) -> None:
+    rows.first = rows.end = index
+    rows.extend(index, data)
+
+
+def _check(array: Floats, shape: tuple[int, int], what: str) -> None:
+    if array.shape != shape:
+        raise ValueError(f"{what} must have shape {shape}, not {array.shape}")

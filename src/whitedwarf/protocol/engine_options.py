@@ -1,0 +1,55 @@
+"""From what a request asks for to what the engine is told: pure, and the same in every dialect.
+
+Promises: an answer always has room for a token, or the request is refused; more than fits is cut to what does.
+"""
+
+from typing import Any
+
+from whitedwarf.conversation.options import Constraint, ConstraintKind, InferenceOptions
+from whitedwarf.engine.request import MAX_TOP_LOGPROBS, SamplingOptions
+from whitedwarf.protocol.converted import Converted
+from whitedwarf.protocol.failures import ContextLengthExceeded
+from whitedwarf.protocol.resolution import resolve_max_tokens
+
+_SAMPLING = SamplingOptions()
+
+
+def fitting_tokens(converted: Converted[Any], prompt_tokens: int, context_length: int) -> int:
+    """How long the answer may get. More than fits is no error: agents ask for a fixed number, whatever the context."""
+    room = context_length - prompt_tokens - 1
+    if room < 1:
+        raise ContextLengthExceeded(
+            f"This model's maximum context length is {context_length} tokens, and your prompt has {prompt_tokens}: "
+            "no answer would fit. Please reduce the length of the messages.",
+            prompt_tokens,
+            context_length,
+        )
+    asked, conversation = converted.inference.max_tokens, converted.conversation
+    return resolve_max_tokens(
+        None if asked is None else min(asked, room),
+        prompt_tokens,
+        context_length - 1,
+        is_thinking=conversation.is_thinking,
+        effort=conversation.reasoning_effort,
+    )
+
+
+def sampling_options(inference: InferenceOptions) -> SamplingOptions:
+    """How the engine draws; what the request leaves open is the engine's own default."""
+    return SamplingOptions(
+        temperature=inference.temperature,
+        top_p=inference.top_p,
+        min_p=_SAMPLING.min_p if inference.min_p is None else inference.min_p,
+        top_k=inference.top_k or 0,
+        seed=inference.seed,
+    )
+
+
+def wanted_logprobs(inference: InferenceOptions) -> int | None:
+    """How many candidates are told with each token; None: no log probabilities."""
+    return min(inference.top_logprobs or 0, MAX_TOP_LOGPROBS) if inference.logprobs else None
+
+
+def asks_for_form(constraint: Constraint | None) -> bool:
+    """Whether the answer is to have a form that only a grammar could enforce."""
+    return constraint is not None and constraint.kind in (ConstraintKind.JSON, ConstraintKind.REGEX)

@@ -1,0 +1,224 @@
+"""The road of one request: bytes in, the dialect's own pieces of an answer out. Everything else is called from here.
+
+    read_json -> convert -> encode -> room for the answer -> engine -> parser -> the dialect's stream
+
+Promises: what cannot be answered is refused before any work, with an error that the dialect can tell; an answer that
+was begun ends with exactly one last event; usage is what the engine says it was. Does not know HTTP. Any thread may
+prepare requests; one answer is told by one thread at a time.
+"""
+
+import secrets
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from whitedwarf.conversation.events import BackendReason
+from whitedwarf.engine.generation import Generation
+from whitedwarf.engine.request import (
+    Event,
+    Finished,
+    FinishReason,
+    GenerateOptions,
+    Prefilled,
+    Token,
+)
+from whitedwarf.errors import EngineClosedError, WhitedwarfError
+from whitedwarf.prompt.encode import encode
+from whitedwarf.prompt.recipe_memory import RecipeMemory
+from whitedwarf.prompt.special import SpecialToken
+from whitedwarf.prompt.tokenizer import Ids, Tokenizer
+from whitedwarf.protocol.body_memory import BodyMemory
+from whitedwarf.protocol.converted import Converted, PromptUsage, ReplyIdentity
+from whitedwarf.protocol.dialects import Dialect, Told
+from whitedwarf.protocol.engine_options import asks_for_form, fitting_tokens, sampling_options, wanted_logprobs
+from whitedwarf.protocol.failures import Failure
+from whitedwarf.protocol.json_body import read_json
+from whitedwarf.protocol.policy import Policy
+from whitedwarf.protocol.token_log import TokenLog
+
+MAX_CALL_TOKENS = 65_536
+"""A call that is longer is taken for one that never ends (demand.md P35); a whole large file fits."""
+
+LAST_TURN_ENDS = 7
+"""Each may cost a chunk that ends early and a checkpoint in memory."""
+
+_ENFORCED_NOWHERE = "The form of the answer was asked for in the prompt, but is not enforced."
+
+
+class Backend(Protocol):
+    """What runs prompts: the engine, or something scripted in its place."""
+
+    @property
+    def context_length(self) -> int: ...
+
+    def submit(self, ids: Ids, options: GenerateOptions, /) -> Generation:
+        """Queue a request; EngineBusyError, EngineClosedError, ContextOverflowError."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """A request that can be answered. `warnings` tell the client what was ignored, `unknown_fields` what was unread."""
+
+    dialect: Dialect
+    converted: Converted[Any]
+    ids: Ids
+    options: GenerateOptions
+
+    @property
+    def is_streamed(self) -> bool:
+        """Whether the client wants the answer piece by piece."""
+        return self.converted.is_streamed
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """A sentence for each thing that was asked for and is not done."""
+        unenforced = (_ENFORCED_NOWHERE,) if asks_for_form(self.converted.constraint) else ()
+        return self.converted.warnings + unenforced
+
+
+class Road:
+    """One model's way from requests to answers, with what is remembered between them."""
+
+    def __init__(self, engine: Backend, tokenizer: Tokenizer, policy: Policy) -> None:
+        self._engine = engine
+        self._tokenizer = tokenizer
+        self._policy = policy
+        self._bodies = BodyMemory()
+        self._memory = RecipeMemory()
+        self._stop_ids = frozenset({tokenizer.special_id(SpecialToken.EOS)})
+        self._turn_ids = [tokenizer.special_id(token) for token in (SpecialToken.USER, SpecialToken.ASSISTANT)]
+
+    @property
+    def context_length(self) -> int:
+        """Tokens of prompt and answer together, at most."""
+        return self._engine.context_length
+
+    def prepare(self, body: bytes, dialect: Dialect) -> Prepared:
+        """Read a request; RequestError where it is none, or where no answer would fit in the context."""
+        converted, ids = self._read(body, dialect)
+        options = GenerateOptions(
+            max_tokens=fitting_tokens(converted, len(ids), self.context_length),
+            stop_ids=self._stop_ids,
+            sampling=sampling_options(converted.inference),
+            logprobs=wanted_logprobs(converted.inference),
+            checkpoints=self._turn_ends(ids),
+        )
+        return Prepared(dialect, converted, ids, options)
+
+    def count_tokens(self, body: bytes, dialect: Dialect) -> int:
+        """How long the prompt of this request is, whether or not it fits; RequestError where it is none."""
+        return len(self._read(body, dialect)[1])
+
+    def start(self, prepared: Prepared) -> "Reply":
+        """Queue the request, at once; raises what `Backend.submit` does."""
+        return Reply(prepared, self._engine.submit(prepared.ids, prepared.options), self._tokenizer)
+
+    def _turn_ends(self, ids: Ids) -> tuple[int, ...]:
+        """Where the prompt could go on otherwise: before the first turn (sub-agents share what comes before it) and
+        before the last ones (an answer asked for again, a last message edited)."""
+        ends: list[int] = np.flatnonzero(np.isin(ids, self._turn_ids)).tolist()
+        return (*ends[:1], *ends[1:][-LAST_TURN_ENDS:])
+
+    def _read(self, body: bytes, dialect: Dialect) -> tuple[Converted[Any], Ids]:
+        converted = dialect.convert(read_json(body, self._bodies), self._policy, self._memory)
+        prompt = encode(converted.conversation, converted.version, memory=self._memory)
+        return converted, self._tokenizer.encode_prompt(prompt)
+
+
+class Reply:
+    """One answer: the engine's events become the dialect's. Whoever holds it cancels `generation` when leaving early.
+
+    `failure` says why there is no answer, once that is known; the counts grow with it. `finished` is
+    the engine's last word, if it was waited for.
+    """
+
+    def __init__(self, prepared: Prepared, generation: Generation, tokenizer: Tokenizer) -> None:
+        converted, dialect = prepared.converted, prepared.dialect
+        self.generation = generation
+        self.failure: Failure | None = None
+        self.prompt_tokens = len(prepared.ids)
+        self.cached_tokens = 0
+        self.generated_tokens = 0
+        self.finished: Finished | None = None
+        self._dialect = dialect
+        self._identity = _new_identity(dialect, converted.model)
+        self._tokens = None if prepared.options.logprobs is None else TokenLog(tokenizer)
+        self._parser = dialect.parser(replace(converted.parsing, max_call_tokens=MAX_CALL_TOKENS), tokenizer)
+        self._stream = dialect.stream(self._identity, converted.reply, self._tokens)
+        self._is_measured = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the last event was told."""
+        return self._stream.is_over
+
+    def begin(self) -> list[Told]:
+        """The first events, before anything is known but the prompt's length."""
+        return self._stream.begin(PromptUsage(self.prompt_tokens))
+
+    def keepalive(self) -> list[Told]:
+        """A sign of life in the dialect's own form."""
+        return self._stream.keepalive()
+
+    def take(self, events: Iterable[Event]) -> list[Told]:
+        """What tells these events of the engine."""
+        return [told for event in events for told in self._told(event)]
+
+    def fail(self, error: WhitedwarfError) -> list[Told]:
+        """The last event of an answer that cannot go on; none where it is over."""
+        if self.is_over:
+            return []
+        self.failure = Failure.of(error)
+        return self._stream.fail(self.failure.message)
+
+    def body(self, told: Iterable[Told]) -> Told:
+        """All that was told, as one body; calls that the model did not complete are left out (demand.md P21)."""
+        answer = self._dialect.answer(self._identity)
+        answer.take(told)
+        return answer.body(without_calls=getattr(self._stream, "unfinished_calls", ()))
+
+    def _told(self, event: Event) -> list[Told]:
+        match event:
+            case Prefilled(processed) if not self._is_measured:
+                self._measure(processed)
+            case Token():
+                return self._take_token(event)
+            case Finished():
+                return self._finish(event)
+        return []
+
+    def _measure(self, reused_tokens: int) -> None:
+        self._is_measured = True
+        self.cached_tokens = reused_tokens
+        self._stream.measure(PromptUsage(self.prompt_tokens, reused_tokens))
+
+    def _take_token(self, token: Token) -> list[Told]:
+        if self._parser.is_finished:
+            return []
+        self.generated_tokens += 1
+        if self._tokens is not None:
+            self._tokens.add(token.id, token.logprob or 0.0, [(one.id, one.logprob) for one in token.best])
+        told = self._stream.take(self._parser.feed_ids((token.id,)))
+        if self._parser.is_finished:  # a stop string, or a call without end
+            self.generation.cancel()
+        return told
+
+    def _finish(self, finished: Finished) -> list[Told]:
+        self.finished = finished
+        if self.is_over:
+            return []
+        reason = _REASONS.get(finished.reason)
+        if reason is None:
+            return self.fail(finished.error or EngineClosedError("the server is shutting down: ask again later"))
+        self._measure(finished.reused_tokens)
+        return self._stream.take(self._parser.finish(reason))
+
+
+_REASONS = {FinishReason.STOP: BackendReason.STOP, FinishReason.LENGTH: BackendReason.LENGTH}
+
+
+def _new_identity(dialect: Dialect, model: str) -> ReplyIdentity:
+    return ReplyIdentity(dialect.id_prefix + secrets.token_hex(12), model, int(time.time()))

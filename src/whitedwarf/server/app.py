@@ -1,0 +1,64 @@
+"""The application: which address is answered by what, and what stands before all of them.
+
+/v1/chat/completions  /v1/responses  /v1/completions  /v1/messages        answers, streamed or whole
+/v1/messages/count_tokens  /v1/chat/completions/input_tokens              how long a prompt is
+/v1/models  /v1/models/{id}  /health  /metrics  /                         what is here
+/debug/last                                                               with --script: the last request
+"""
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from whitedwarf.protocol.dialects import CHAT, COMPLETIONS, MESSAGES, RESPONSES
+from whitedwarf.protocol.failures import Failure, FailureKind
+from whitedwarf.server.auth import ApiKeys
+from whitedwarf.server.endpoints import Endpoints
+from whitedwarf.server.gate import Gate
+from whitedwarf.server.host_check import HostRule
+from whitedwarf.server.refusal import dialect_of, refusal
+
+_KINDS = {404: FailureKind.NOT_FOUND, 405: FailureKind.WRONG_METHOD}
+
+
+def make_app(endpoints: Endpoints, hosts: HostRule, keys: ApiKeys | None = None) -> ASGIApp:
+    """The whole server as an ASGI application."""
+    inner = Starlette(
+        routes=_routes(endpoints),
+        exception_handlers={HTTPException: _tell_http_error, Exception: _tell_bug},
+    )
+    inner.router.redirect_slashes = False  # a redirected POST would lose its body with some clients
+    return Gate(inner, hosts, keys)
+
+
+def _routes(endpoints: Endpoints) -> list[Route]:
+    scripted = [Route("/debug/last", endpoints.debug_last)] if endpoints.look_at_last else []
+    return [
+        *scripted,
+        Route("/v1/chat/completions", endpoints.answer(CHAT), methods=["POST"]),
+        Route("/v1/responses", endpoints.answer(RESPONSES), methods=["POST"]),
+        Route("/v1/messages", endpoints.answer(MESSAGES), methods=["POST"]),
+        Route("/v1/completions", endpoints.answer(COMPLETIONS), methods=["POST"]),
+        Route("/v1/messages/count_tokens", endpoints.count(MESSAGES), methods=["POST"]),
+        Route("/v1/chat/completions/input_tokens", endpoints.count(CHAT), methods=["POST"]),
+        Route("/v1/models", endpoints.models),
+        Route("/v1/models/{model_id:path}", endpoints.one_model),
+        Route("/health", endpoints.health),
+        Route("/metrics", endpoints.show_metrics),
+        Route("/", endpoints.status),
+    ]
+
+
+async def _tell_http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    kind = _KINDS.get(error.status_code, FailureKind.INVALID)
+    message = f"{request.method} {request.url.path!r:.120}: {error.detail}. GET / lists what is answered here"
+    return refusal(Failure(kind, message), dialect_of(request.url.path), error.headers)
+
+
+async def _tell_bug(request: Request, error: Exception) -> Response:
+    failure = Failure(FailureKind.SERVER, "the server failed on this request; its log says why")
+    return refusal(failure, dialect_of(request.url.path))

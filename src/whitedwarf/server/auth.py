@@ -1,0 +1,50 @@
+"""API keys: which there are, and whether a request has one of them.
+
+Promises: comparing takes the same time whichever key is offered and however much of it is right; a file of keys that
+others may read is refused. Does not know HTTP beyond two header names.
+"""
+
+import hashlib
+import hmac
+import stat
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from whitedwarf.errors import UsageError
+
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+class ApiKeys:
+    """A set of keys, of which only digests are kept."""
+
+    def __init__(self, keys: Iterable[str]) -> None:
+        self._digests = tuple(map(_digest, keys))
+
+    @classmethod
+    def from_file(cls, path: Path) -> "ApiKeys":
+        """One key a line; blank lines and those that begin with # are skipped. UsageError where it cannot be used."""
+        try:
+            with path.open("rb") as file:  # the file that is checked is the one that is read
+                mode = stat.S_IMODE(path.stat().st_mode)
+                text = file.read().decode()
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"--api-key-file {path}: expected a readable text file ({error})") from error
+        if mode & _OTHERS:
+            raise UsageError(f"--api-key-file {path}: others may use it (mode {mode:04o}); run: chmod 600 {path}")
+        keys = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+        if not keys:
+            raise UsageError(f"--api-key-file {path}: expected at least one key, one a line; found none")
+        return cls(keys)
+
+    def admits(self, headers: Mapping[str, str]) -> bool:
+        """Whether `authorization: Bearer KEY` or `x-api-key: KEY` holds a key of ours."""
+        scheme, _, bearer = headers.get("authorization", "").partition(" ")
+        offered = [headers.get("x-api-key", ""), bearer.strip() if scheme.lower() == "bearer" else ""]
+        # Every key is compared with every other, so that the time says nothing about which one was right.
+        matches = [hmac.compare_digest(_digest(key), ours) for key in offered for ours in self._digests]
+        return any(matches)
+
+
+def _digest(key: str) -> bytes:
+    return hashlib.sha256(key.encode("utf-8", "surrogateescape")).digest()

@@ -1,0 +1,159 @@
+"""The engine's second level of reuse: states of prompts in the files of kvstore (product.md B.18).
+
+The engine thread looks and reads, a thread of its own writes: an answer waits for no disk. Promises: what is handed out
+was saved under exactly these token ids; what cannot be written, or not soon enough, is one line in the log and costs
+only the reuse.
+
+The format has a place for the logits after the last token. The engine always runs a prompt's last token itself and has
+none to give when it offers a state, so zeros are written: nothing of ours reads them, and the log says so.
+"""
+
+import logging
+import queue
+import threading
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+
+from whitedwarf.engine.prefix import SaveReason, StoredPrefix
+from whitedwarf.errors import FileFormatError
+from whitedwarf.kvstore import policy
+from whitedwarf.kvstore.file import Reason
+from whitedwarf.kvstore.payload import Payload
+from whitedwarf.kvstore.policy import Entry
+from whitedwarf.kvstore.store import KvStore, StoreSettings
+from whitedwarf.model.base import Ids, Snapshot
+from whitedwarf.model.session_payload import SessionArrays
+from whitedwarf.model.state import StateSnapshot
+from whitedwarf.model.transformer import Transformer
+from whitedwarf.prompt.special import SpecialToken
+from whitedwarf.prompt.tokenizer import Tokenizer
+
+MAX_WAITING = 4  # states that may wait for the disk; each keeps its memory
+MAX_PLANS = 64  # prompts of which a cold save is still expected
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Save:
+    """A state on its way to the disk."""
+
+    ids: Ids
+    snapshot: StateSnapshot
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """Where a prompt is saved should nothing of it be reused: at `boundary`, else whole."""
+
+    prompt: Ids
+    boundary: int
+
+    def wants(self, ids: Ids) -> bool:
+        return len(ids) in (self.boundary, len(self.prompt)) and np.array_equal(self.prompt[: len(ids)], ids)
+
+
+class DiskPrefixes:
+    """A `PrefixStore`. Close it after the engine: what the engine offered at its end is written before that returns."""
+
+    def __init__(self, model: Transformer, tokenizer: Tokenizer, settings: StoreSettings) -> None:
+        """Raises OSError when the directory cannot be made or read."""
+        self._arrays = SessionArrays(model)
+        self._tokenizer = tokenizer
+        self._limits = settings.limits
+        self._no_logits = np.zeros(settings.layout.vocab_size, np.float32)
+        self._user, self._assistant = map(tokenizer.special_id, (SpecialToken.USER, SpecialToken.ASSISTANT))
+        # A store is one thread's; several may share a directory, as processes do.
+        self._reader, self._writer = (KvStore(settings, log.info) for _ in range(2))
+        self._plans: deque[_Plan] = deque(maxlen=MAX_PLANS)
+        self._saves: queue.Queue[_Save | None] = queue.Queue(MAX_WAITING)
+        self._is_closed = False
+        self._thread = threading.Thread(target=self._write_all, name="whitedwarf-kv-writer", daemon=True)
+        self._thread.start()
+
+    def find(self, ids: Ids) -> StoredPrefix | None:
+        """The longest prefix on disk that is shorter than `ids`; only heads and ids of files are read."""
+        self._plan(ids)
+        if not self._reader.entries():
+            return None
+        text = self._text(ids)
+        for entry in self._reader.candidates(text):
+            held = self._reader.ids(entry)
+            if held is not None and len(held) < len(ids) and np.array_equal(held, ids[: len(held)]):
+                return StoredPrefix(len(held), partial(self._load, entry, held, text))
+        return None
+
+    def save(self, ids: Ids, snapshot: Snapshot, reason: SaveReason) -> None:
+        """Queue the state where the policy wants it; at shutdown wait for room in the queue, otherwise never."""
+        why = self._reason(ids, reason)
+        if why is None:
+            return
+        if self._is_closed or not isinstance(snapshot, StateSnapshot):
+            raise ValueError("the store is closed, or the state is not of its model")
+        try:
+            self._saves.put(_Save(ids, snapshot, why), block=reason is SaveReason.SHUTDOWN)
+        except queue.Full:
+            log.info("prefix_not_saved", extra={"tokens": len(ids), "reason": reason, "why": "the disk is behind"})
+
+    def close(self) -> None:
+        """Write what waits, then end the thread. Again does nothing."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._saves.put(None)
+        self._thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _plan(self, prompt: Ids) -> None:
+        anchor = policy.chat_anchor(prompt.tolist(), self._user, self._assistant, self._limits.min_tokens)
+        boundary = policy.cold_boundary(len(prompt), anchor, self._limits)
+        if boundary is not None:
+            self._plans.append(_Plan(prompt, boundary))
+
+    def _reason(self, ids: Ids, reason: SaveReason) -> Reason | None:
+        """Under which reason the file is written, if it is."""
+        if reason in (SaveReason.EVICT, SaveReason.SHUTDOWN):
+            return Reason[reason.name] if len(ids) >= max(1, self._limits.min_tokens) else None
+        plan = next((plan for plan in self._plans if plan.wants(ids)), None)
+        if plan is not None and reason is SaveReason.COLD:
+            self._plans.remove(plan)
+            return Reason.COLD
+        return Reason.CONTINUED if policy.is_continued_point(len(ids), 0, self._limits) else None
+
+    def _load(self, entry: Entry, ids: Ids, text: bytes) -> Snapshot:
+        hit = self._reader.load(entry, text)
+        if hit is None or not np.array_equal(hit.payload.ids, ids):
+            raise FileFormatError(f"{entry.name}.kv: damaged, or changed since it was found. It is not used.")
+        return self._arrays.snapshot(len(ids), hit.payload.layers)
+
+    def _text(self, ids: Sequence[int] | Ids) -> bytes:
+        return b"".join(map(self._tokenizer.token_bytes, np.asarray(ids).tolist()))
+
+    def _write_all(self) -> None:
+        """The writer's whole life."""
+        while (item := self._saves.get()) is not None:
+            facts = {"tokens": len(item.ids), "reason": item.reason.name.lower()}
+            try:
+                name = self._write(item)
+            except Exception:  # a full disk, or memory: the next one may fit
+                log.warning("saving_prefix_failed", exc_info=True, extra=facts)
+                continue
+            if name is not None:
+                log.info("prefix_saved", extra={**facts, "file": name[:12], "next_logits": "zeros"})
+
+    def _write(self, item: _Save) -> str | None:
+        payload = Payload(item.ids, self._no_logits, self._arrays.of(item.snapshot))
+        return self._writer.save(self._text(item.ids), payload, item.reason)

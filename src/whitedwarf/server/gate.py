@@ -1,0 +1,89 @@
+"""What every request has to pass before it reaches an endpoint: Host, Origin, key, content type.
+
+A plain ASGI layer, because Starlette's own middleware would stand between a stream and the news that its client left.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from whitedwarf.protocol.failures import Failure, FailureKind
+from whitedwarf.server.auth import ApiKeys
+from whitedwarf.server.host_check import HostRule
+from whitedwarf.server.refusal import dialect_of, refusal
+
+OPEN_PATHS = ("/health",)
+"""Answered without a key: whoever watches over a server need not be able to use it."""
+
+_CORS = {
+    "access-control-allow-origin": "*",
+    "access-control-allow-methods": "GET, POST, OPTIONS",
+    "access-control-allow-headers": "*, Authorization",  # the star alone does not stand for this one
+    "access-control-expose-headers": "*",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """Lets through to `app` what may pass, and refuses the rest in the dialect of its address."""
+
+    app: ASGIApp
+    hosts: HostRule
+    keys: ApiKeys | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        shown = _with_headers(send, _CORS.items()) if self.hosts.allows_all_origins else send
+        await self._next(scope)(scope, receive, shown)
+
+    def _next(self, scope: Scope) -> ASGIApp:
+        headers = Headers(scope=scope)
+        failure = self._foreign(headers)
+        if failure is None and scope["method"] == "OPTIONS":
+            return Response(status_code=204, headers={"allow": "GET, HEAD, POST, OPTIONS"})
+        failure = failure or self._without_key(headers, scope["path"]) or _wrong_type(headers, scope["method"])
+        if failure is None:
+            return self.app
+        # What the client still sends is not read, so the connection is of no more use.
+        return refusal(failure, dialect_of(scope["path"]), {"connection": "close"})
+
+    def _foreign(self, headers: Headers) -> Failure | None:
+        host, origin = headers.get("host"), headers.get("origin")
+        if not self.hosts.admits_host(host):
+            what = f"the Host header names {host!r:.80}, which is not this server: use its address or --allow-host"
+            return Failure(FailureKind.FORBIDDEN, what)
+        if not self.hosts.admits_origin(origin, host):
+            what = f"web pages of {origin!r:.80} may not use this server; --cors allows all pages"
+            return Failure(FailureKind.FORBIDDEN, what)
+        return None
+
+    def _without_key(self, headers: Headers, path: str) -> Failure | None:
+        if self.keys is None or path in OPEN_PATHS or self.keys.admits(headers):
+            return None
+        what = "expected a key of this server as `Authorization: Bearer KEY` or `x-api-key: KEY`"
+        return Failure(FailureKind.UNAUTHORIZED, what)
+
+
+def _wrong_type(headers: Headers, method: str) -> Failure | None:
+    """Only JSON: what a page may post elsewhere without asking first is never called JSON."""
+    essence = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if method != "POST" or essence == "application/json":
+        return None
+    what = f"expected the header `Content-Type: application/json`, got {essence or 'none'!r:.80}"
+    return Failure(FailureKind.WRONG_TYPE, what)
+
+
+def _with_headers(send: Send, added: Iterable[tuple[str, str]]) -> Send:
+    async def send_more(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in added:
+                headers[name] = value
+        await send(message)
+
+    return send_more

@@ -1,0 +1,149 @@
+"""uvicorn with our manners: bounded headers, deadlines for sending them and for reading answers, an orderly end.
+
+Promises: after the first SIGTERM or SIGINT no new connection is taken, running answers may end for `drain_s`, then they
+are told to be over; a second signal ends the process at once with 130. Does not know what the application does.
+"""
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import anyio
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from whitedwarf.errors import WhitedwarfError
+
+MAX_HEADER_BYTES = 64 << 10
+HEADER_TIMEOUT_S = 10.0
+STALL_TIMEOUT_S = 30.0
+"""How long a client may leave what was sent to it unread."""
+_IDLE_TIMEOUT_S = 75  # longer than clients keep unused connections, so that they close them first
+_LAST_WORDS_S = 5.0  # for telling clients that answers are over
+_INTERRUPTED = 130
+
+
+class BoundedProtocol(H11Protocol):
+    """Drops connections whose next request does not come to the end of its headers, or whose client does not read."""
+
+    _deadline: asyncio.TimerHandle | None = None
+    _stall: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._start_deadline()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._is_between_requests():
+            self._start_deadline()
+        else:
+            self._stop_deadline()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_deadline()
+        self._stop_stall()
+        super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        # Aborted, because closing would wait for the client to read what is left.
+        self._stall = self.loop.call_later(STALL_TIMEOUT_S, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        self._stop_stall()
+        super().resume_writing()
+
+    def _stop_stall(self) -> None:
+        if self._stall is not None:
+            self._stall.cancel()
+            self._stall = None
+
+    def _is_between_requests(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def _start_deadline(self) -> None:
+        if self._deadline is None:
+            self._deadline = self.loop.call_later(HEADER_TIMEOUT_S, self._close_if_late)
+
+    def _stop_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _close_if_late(self) -> None:
+        self._deadline = None
+        if self._is_between_requests():
+            self.transport.close()
+
+
+class Server(uvicorn.Server):
+    """One listening server. `hurry` ends running answers early; it may block, and runs in a thread."""
+
+    def __init__(self, app: ASGIApp, drain_s: float, hurry: Callable[[], None]) -> None:
+        config = uvicorn.Config(
+            app,
+            http=BoundedProtocol,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            h11_max_incomplete_event_size=MAX_HEADER_BYTES,
+            timeout_keep_alive=_IDLE_TIMEOUT_S,
+        )
+        super().__init__(config)
+        self._drain_s = drain_s
+        self._hurry = hurry
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """A signal came. It is not raised again after an orderly end, which uvicorn would do."""
+        if self.should_exit:
+            os._exit(_INTERRUPTED)  # at once: neither the loop nor the engine may be able to end
+        self.should_exit = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let running answers end, but not for ever."""
+        deadline = asyncio.create_task(self._hurry_later())
+        try:
+            await super().shutdown(sockets)
+        finally:
+            deadline.cancel()
+
+    async def _hurry_later(self) -> None:
+        await asyncio.sleep(self._drain_s)
+        await anyio.to_thread.run_sync(self._hurry)
+        await asyncio.sleep(_LAST_WORDS_S)
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()  # a client that does not read must not keep us here
+
+
+def bound_socket(host: str, port: int) -> socket.socket:
+    """A socket bound to this address, to be told to people before anybody can connect; port 0 chooses one."""
+    try:
+        family, kind, protocol, _, address = _first_address(host, port)
+        listener = socket.socket(family, kind, protocol)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+        except OSError:
+            listener.close()
+            raise
+    except OSError as error:
+        raise WhitedwarfError(f"cannot listen on {host} port {port}: {error}; give another --host or --port") from error
+    return listener
+
+
+def _first_address(host: str, port: int) -> tuple[Any, ...]:
+    return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+
+
+def address_of(listener: socket.socket) -> str:
+    """Where clients find it, as http://HOST:PORT."""
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -1,0 +1,39 @@
+"""A store in a temporary folder, with a clock and a log that tests can look at."""
+
+from pathlib import Path
+
+import numpy as np
+
+from fakes.kv_files import HEAD, INDEX_HEAD, RATIOS, VOCAB, WINDOW, FakeFile
+from whitedwarf.kvstore.payload import Layout, Payload
+from whitedwarf.kvstore.policy import Limits
+from whitedwarf.kvstore.store import KvStore, StoreSettings
+
+LAYOUT = Layout(RATIOS, HEAD, INDEX_HEAD, VOCAB, WINDOW, context_length=600)
+LIMITS = Limits(min_tokens=4, cold_max_tokens=200)
+
+
+def payload_of(file: FakeFile) -> Payload:
+    layers = tuple(tuple(layer) for layer in file.arrays())
+    return Payload(np.array(file.tokens(), np.int32), file.logits(), layers)
+
+
+class StoreBench:
+    """Opens stores on one folder, as restarts do."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.lines: list[str] = []
+        self.now = 1_800_000_000
+
+    def open(self, layout: Layout = LAYOUT, **settings) -> KvStore:
+        settings = {"limits": LIMITS, "budget_bytes": 10 << 20} | settings
+        return KvStore(StoreSettings(self.folder, layout, **settings), self.lines.append, lambda: self.now)
+
+    def put(self, file: FakeFile, name: str | None = None) -> Path:
+        path = self.folder / f"{name or file.name}.kv"
+        path.write_bytes(file.to_bytes())
+        return path
+
+    def names(self) -> set[str]:
+        return {path.name for path in self.folder.iterdir()}

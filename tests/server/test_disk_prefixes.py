@@ -1,0 +1,219 @@
+"""States of prompts outlive the engine: the bundled model, a folder, engines one after another."""
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from whitedwarf.cli.loading import LoadedModel, open_model
+from whitedwarf.cli.serving import disk_prefixes
+from whitedwarf.config import ModelSettings, ServeSettings
+from whitedwarf.engine.engine import Engine
+from whitedwarf.engine.generation import Completion
+from whitedwarf.engine.prefix import SaveReason
+from whitedwarf.engine.request import GREEDY, GenerateOptions, Reuse
+from whitedwarf.errors import UsageError
+from whitedwarf.kvstore.file import KvFile, Reason
+from whitedwarf.prompt.special import SpecialToken
+from whitedwarf.prompt.tokenizer import Tokenizer
+from whitedwarf.server.disk_prefixes import MAX_WAITING, DiskPrefixes
+from whitedwarf.server.disk_settings import disk_limits, disk_settings, model_mark
+from whitedwarf.weights.store import bundled_model
+
+PATIENCE_S = 60.0
+MIN_TOKENS = 64
+OPTIONS = GenerateOptions(max_tokens=12, sampling=GREEDY)
+PROMPT = np.random.default_rng(1).integers(100, 4000, 700).tolist()
+SUFFIX = np.random.default_rng(2).integers(100, 4000, 40).tolist()
+
+
+def opened(kv_cache: str = "packed", context: int = 2048) -> LoadedModel:
+    return open_model(ModelSettings(model=str(bundled_model()), context=context, kv_cache=kv_cache))  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def loaded() -> LoadedModel:
+    return opened()
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> ServeSettings:
+    return ServeSettings(
+        kv_disk_dir=tmp_path / "kv", kv_cache_min_tokens=MIN_TOKENS, kv_cache_boundary_align_tokens=256
+    )
+
+
+@pytest.fixture
+def ask(tokenizer: Tokenizer) -> Callable[..., Completion]:
+    """One request of an engine that begins and ends with it."""
+
+    def ask(
+        loaded: LoadedModel,
+        serve: ServeSettings,
+        ids: Sequence[int],
+        *,
+        ram_bytes: int = 0,
+        options: GenerateOptions = OPTIONS,
+    ) -> Completion:
+        with (
+            disk_prefixes(loaded, tokenizer, serve) as store,
+            Engine(loaded.transformer, prefix_budget_bytes=ram_bytes, store=store) as engine,
+        ):
+            return engine.submit(ids, options).result(PATIENCE_S)
+
+    return ask
+
+
+def files(serve: ServeSettings) -> dict[int, Reason]:
+    """Lengths and reasons of what was written."""
+    assert serve.kv_disk_dir is not None
+    found = {}
+    for path in serve.kv_disk_dir.glob("*.kv"):
+        with KvFile(path) as file:
+            found[file.header.num_tokens] = file.header.reason
+    return found
+
+
+@pytest.mark.parametrize("kv_cache", ["packed", "f32"])
+def test_the_next_engine_goes_on_from_the_file_with_the_same_tokens(ask, serve, kv_cache) -> None:
+    loaded = opened(kv_cache)
+    first = ask(loaded, serve, PROMPT)
+    assert first.finished.reuse is Reuse.NONE
+    assert files(serve) == {512: Reason.COLD}  # 700 - 32, rounded down to 256s
+    longer = [*PROMPT, *SUFFIX]
+    warm = ask(loaded, serve, longer)
+    assert (warm.finished.reuse, warm.finished.reused_tokens) == (Reuse.DISK, 512)
+    assert warm.ids == ask(loaded, replace(serve, kv_disk_dir=None), longer).ids
+    assert ask(loaded, serve, PROMPT).ids == first.ids
+
+
+def test_a_chat_is_saved_before_its_first_question(ask, loaded, serve, tokenizer) -> None:
+    user, assistant = (tokenizer.special_id(token) for token in (SpecialToken.USER, SpecialToken.ASSISTANT))
+    ids = [*PROMPT[:300], user, *PROMPT[300:500], assistant]
+    ask(loaded, serve, ids, options=replace(OPTIONS, checkpoints=(300, 501)))
+    assert files(serve) == {300: Reason.COLD}
+
+
+def test_a_boundary_at_which_the_engine_did_not_stop_is_made_up_for_by_the_whole_prompt(ask, loaded, serve) -> None:
+    ask(loaded, replace(serve, kv_cache_boundary_align_tokens=100), PROMPT)
+    assert files(serve) == {700: Reason.COLD}
+    warm = ask(loaded, serve, [*PROMPT, *SUFFIX])
+    assert warm.finished.reused_tokens == 700
+
+
+def test_a_prompt_too_long_for_a_cold_save_is_saved_on_its_way(ask, loaded, serve) -> None:
+    settings = replace(serve, kv_cache_cold_max_tokens=600, kv_cache_continued_interval_tokens=300)
+    ask(loaded, settings, PROMPT)
+    assert files(serve) == {512: Reason.CONTINUED}
+
+
+def test_what_is_in_memory_is_saved_at_the_end(ask, loaded, serve) -> None:
+    answer = ask(loaded, serve, PROMPT, ram_bytes=1 << 28)
+    end = len(PROMPT) + len(answer.ids) - 1  # the last token was drawn, not run
+    assert files(serve) == {512: Reason.COLD, end: Reason.SHUTDOWN}
+    warm = ask(loaded, serve, [*PROMPT, *answer.ids, *SUFFIX])
+    assert (warm.finished.reuse, warm.finished.reused_tokens) == (Reuse.DISK, end)
+
+
+def test_short_prompts_are_not_worth_a_file(ask, loaded, serve) -> None:
+    ask(loaded, serve, PROMPT[: MIN_TOKENS - 20], ram_bytes=1 << 28)
+    assert files(serve) == {}
+
+
+def test_other_tokens_of_the_same_text_are_not_taken(ask, loaded, serve, tokenizer) -> None:
+    spelt = tokenizer.encode("the answer " * 100)
+    letters = [id for letter in "the answer " * 100 for id in tokenizer.encode(letter)]
+    assert len(spelt) < len(letters)
+    ask(loaded, serve, spelt)
+    assert files(serve)
+    assert ask(loaded, serve, [*letters, *SUFFIX]).finished.reuse is Reuse.NONE
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:-100], lambda data: data[:60], lambda data: b"KVC" + data[4:]])
+def test_a_damaged_file_is_skipped(ask, loaded, serve, damage) -> None:
+    first = ask(loaded, serve, PROMPT)
+    (path,) = serve.kv_disk_dir.glob("*.kv")
+    path.write_bytes(damage(path.read_bytes()))
+    again = ask(loaded, serve, PROMPT)
+    assert (again.finished.reuse, again.ids) == (Reuse.NONE, first.ids)
+
+
+def test_a_file_whose_state_turns_out_useless_fails_no_request(ask, loaded, serve) -> None:
+    first = ask(loaded, serve, PROMPT)
+    (path,) = serve.kv_disk_dir.glob("*.kv")
+    data = bytearray(path.read_bytes())
+    with KvFile(path) as file:
+        start = 52 + file.text_bytes
+    data[start + 44] ^= 1  # the payload's vocabulary
+    path.write_bytes(data)
+    again = ask(loaded, serve, PROMPT)
+    assert (again.finished.reuse, again.ids) == (Reuse.NONE, first.ids)
+
+
+@pytest.mark.parametrize("kv_cache", ["packed-f16", "f16", "f32"])
+def test_a_file_of_another_kv_cache_is_not_used(ask, loaded, serve, kv_cache) -> None:
+    ask(loaded, serve, PROMPT)
+    assert ask(opened(kv_cache), serve, PROMPT).finished.reuse is Reuse.NONE
+
+
+def test_a_file_of_a_longer_context_is_not_used(ask, loaded, serve) -> None:
+    ask(loaded, serve, PROMPT)
+    assert ask(opened(context=1024), serve, PROMPT).finished.reuse is Reuse.NONE
+
+
+def test_weights_and_arithmetic_have_marks_of_their_own(loaded) -> None:
+    gguf = loaded.gguf
+    mark = model_mark(gguf, "cpu False")
+    assert mark == model_mark(gguf, "cpu False") != model_mark(gguf, "cpu True")
+    assert 0 < mark < 1 << 16
+    other = next(name for name in gguf.tensors if "norm" in name)
+
+    class Tuned:
+        tensors = gguf.tensors
+
+        def data(self, name: str) -> np.ndarray:
+            return gguf.data(name) + (name == other)
+
+    assert model_mark(Tuned(), "cpu False") != mark  # type: ignore[arg-type]
+
+
+def test_a_file_of_other_weights_is_not_used(ask, loaded, serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    ask(loaded, serve, PROMPT)
+    monkeypatch.setattr("whitedwarf.server.disk_settings.model_mark", lambda *_: 77)
+    assert ask(loaded, serve, PROMPT).finished.reuse is Reuse.NONE
+
+
+def test_nothing_is_written_without_a_folder(ask, loaded, tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    ask(loaded, ServeSettings(kv_cache_min_tokens=MIN_TOKENS), PROMPT, ram_bytes=1 << 28)
+    assert list(tmp_path.rglob("*")) == []
+
+
+def test_a_disk_that_is_behind_holds_up_no_answer(loaded, serve, tokenizer, monkeypatch, caplog) -> None:
+    is_free = threading.Event()
+    settings = disk_settings(serve, loaded.transformer, loaded.gguf, quality=False)
+    assert settings is not None
+    state = loaded.transformer.new_state()
+    with caplog.at_level(logging.INFO), DiskPrefixes(loaded.transformer, tokenizer, settings) as store:
+        monkeypatch.setattr(store, "_write", lambda _: is_free.wait(PATIENCE_S) and None)
+        for _ in range(MAX_WAITING + 3):
+            store.save(np.array(PROMPT, np.int32), state.snapshot(), SaveReason.EVICT)
+        is_free.set()
+    assert "prefix_not_saved" in caplog.messages
+    with pytest.raises(ValueError, match="closed"):
+        store.save(np.array(PROMPT, np.int32), state.snapshot(), SaveReason.EVICT)
+
+
+def test_options_that_contradict_one_another_are_refused() -> None:
+    with pytest.raises(UsageError, match="--kv-cache-cold-max-tokens must be 0 or at least"):
+        disk_limits(ServeSettings(kv_cache_cold_max_tokens=100))
+
+
+def test_a_folder_that_is_a_file_is_refused(loaded, tokenizer, tmp_path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="--kv-disk-dir"):
+        disk_prefixes(loaded, tokenizer, ServeSettings(kv_disk_dir=tmp_path / "file"))

@@ -1,0 +1,113 @@
+"""The whole way with the bundled model, through the real libraries over loopback."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from anthropic import Anthropic
+from openai import OpenAI
+
+from server.serving import Running, serving
+from whitedwarf.cli.loading import open_model
+from whitedwarf.config import ModelSettings
+from whitedwarf.engine.engine import Engine
+from whitedwarf.prompt.tokenizer import Tokenizer
+from whitedwarf.weights.store import bundled_model
+
+QUESTION: Any = [{"role": "user", "content": "hi"}]
+PLAIN: Any = {"thinking": {"type": "disabled"}}
+
+
+@pytest.fixture(scope="module")
+def nano(tokenizer: Tokenizer) -> Iterator[Running]:
+    loaded = open_model(ModelSettings(model=str(bundled_model()), context=2048))
+    with (
+        Engine(loaded.transformer, max_parallel=4, prefix_budget_bytes=64 << 20) as engine,
+        serving(engine, tokenizer) as server,
+    ):
+        yield server
+
+
+@pytest.fixture
+def openai(nano: Running) -> Iterator[OpenAI]:
+    with OpenAI(api_key="k", base_url=f"{nano.url}/v1", max_retries=0) as client:
+        yield client
+
+
+@pytest.fixture
+def anthropic(nano: Running) -> Iterator[Anthropic]:
+    with Anthropic(api_key="k", base_url=nano.url, max_retries=0) as client:
+        yield client
+
+
+def chat(client: OpenAI, *, is_streamed: bool) -> tuple[str, Any, int]:
+    asked: Any = {"model": "m", "messages": QUESTION, "temperature": 0, "max_tokens": 24, "extra_body": PLAIN}
+    if not is_streamed:
+        answer = client.chat.completions.create(**asked)
+        return answer.choices[0].message.content or "", answer.choices[0].finish_reason, answer.usage.completion_tokens
+    chunks = list(client.chat.completions.create(**asked, stream=True, stream_options={"include_usage": True}))
+    text = "".join(choice.delta.content or "" for chunk in chunks for choice in chunk.choices)
+    (reason,) = [choice.finish_reason for chunk in chunks for choice in chunk.choices if choice.finish_reason]
+    return text, reason, chunks[-1].usage.completion_tokens
+
+
+def test_chat_streamed_and_whole_say_the_same(openai: OpenAI) -> None:
+    whole, streamed = chat(openai, is_streamed=False), chat(openai, is_streamed=True)
+    assert whole == streamed
+    assert whole[0]
+    assert whole[2] > 1
+
+
+def test_responses_streamed_and_whole_say_the_same(openai: OpenAI) -> None:
+    asked: Any = {"model": "m", "input": "hi", "temperature": 0, "reasoning": {"effort": "none"}}
+    whole = openai.responses.create(**asked, max_output_tokens=24)
+    with openai.responses.stream(**asked, max_output_tokens=24) as stream:
+        deltas = "".join(event.delta for event in stream if event.type == "response.output_text.delta")
+        streamed = stream.get_final_response()
+    assert whole.output_text == streamed.output_text == deltas != ""
+    assert whole.usage == streamed.usage or whole.usage.total_tokens == streamed.usage.total_tokens
+
+
+def test_messages_streamed_and_whole_say_the_same(anthropic: Anthropic) -> None:
+    asked: Any = {"model": "m", "messages": QUESTION, "max_tokens": 24, "thinking": {"type": "disabled"}}
+    asked["extra_body"] = {"temperature": 0}
+    whole = anthropic.messages.create(**asked)
+    with anthropic.messages.stream(**asked) as stream:
+        deltas = "".join(stream.text_stream)
+        streamed = stream.get_final_message()
+    assert whole.content[0].text == streamed.content[0].text == deltas != ""
+    assert whole.stop_reason == streamed.stop_reason
+
+
+def test_counting_tokens_gives_what_the_answer_is_charged(anthropic: Anthropic) -> None:
+    count = anthropic.messages.count_tokens(model="m", messages=QUESTION, system="Be brief.")
+    usage = anthropic.messages.create(model="m", messages=QUESTION, system="Be brief.", max_tokens=1).usage
+    assert count.input_tokens == usage.input_tokens + (usage.cache_read_input_tokens or 0)
+
+
+def test_both_libraries_list_the_model(openai: OpenAI, anthropic: Anthropic) -> None:
+    assert [model.id for model in openai.models.list()] == [model.id for model in anthropic.models.list()] == ["tiny"]
+    assert openai.models.retrieve("tiny").id == anthropic.models.retrieve("tiny").id == "tiny"
+
+
+def test_streams_beside_one_another_are_not_crossed(openai: OpenAI) -> None:
+    alone = chat(openai, is_streamed=False)
+    with ThreadPoolExecutor(6) as pool:
+        answers = list(pool.map(lambda number: chat(openai, is_streamed=bool(number % 2)), range(6)))
+    assert answers == [alone] * 6
+
+
+def test_the_next_turn_computes_only_what_is_new_and_says_so(openai: OpenAI) -> None:
+    system = {"role": "system", "content": "You are brief. " * 40}
+    turns: list[Any] = [system, {"role": "user", "content": "What is the capital of France?"}]
+    asked: Any = {"model": "m", "temperature": 0, "max_tokens": 24, "extra_body": PLAIN}
+    first = openai.chat.completions.create(messages=turns, **asked)
+    answer = {"role": "assistant", "content": first.choices[0].message.content}
+    second = openai.chat.completions.create(messages=[*turns, answer, QUESTION[0]], **asked)
+    assert first.usage is not None
+    assert second.usage is not None
+    assert second.usage.prompt_tokens_details is not None
+    assert second.usage.prompt_tokens_details.cached_tokens >= first.usage.prompt_tokens - 1
+    again = openai.chat.completions.create(messages=turns, **asked)
+    assert again.choices[0].message.content == first.choices[0].message.content
