@@ -38,10 +38,18 @@ def clients(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return Path(named) if named else tmp_path_factory.mktemp("clients")
 
 
+@pytest.fixture(scope="session")
+def failures() -> dict[str, str]:
+    """Why a client could not be installed: npm that does not answer is asked once, not for every test."""
+    return {}
+
+
 @pytest.mark.parametrize("prompt", ["Find the star.", LONG_PROMPT], ids=["short", "long"])
 @pytest.mark.parametrize("agent", [PI, CODEX, CLAUDE, OPENCODE], ids=lambda agent: agent.name)
-def test_an_agent_runs_a_tool_and_reads_nothing_twice(agent: Agent, prompt: str, clients: Path, tmp_path: Path) -> None:
-    _have(agent, clients)
+def test_an_agent_runs_a_tool_and_reads_nothing_twice(
+    agent: Agent, prompt: str, clients: Path, failures: dict[str, str], tmp_path: Path
+) -> None:
+    _have(agent, clients, failures)
     work, home = tmp_path / "work", tmp_path / "home"
     work.mkdir()
     home.mkdir()
@@ -71,8 +79,10 @@ def test_an_agent_runs_a_tool_and_reads_nothing_twice(agent: Agent, prompt: str,
         assert first_prompt >= LONG_TOKENS
 
 
-def _have(agent: Agent, clients: Path) -> None:
+def _have(agent: Agent, clients: Path, failures: dict[str, str]) -> None:
     """Install a client if that is ours to do; skip the test where it is not there."""
+    if failures:  # of whichever client: it is the same npm
+        pytest.skip(f"{agent.name} cannot be installed: {'; '.join(failures.values())}")
     if agent.program(clients).exists():
         return
     if "WHITEDWARF_CLIENTS" in os.environ or agent not in INSTALLED_BY_DEFAULT:
@@ -81,6 +91,7 @@ def _have(agent: Agent, clients: Path) -> None:
     try:
         subprocess.run(command, capture_output=True, text=True, timeout=2 * PATIENCE_S, check=True)
     except (OSError, subprocess.SubprocessError) as error:
+        failures[agent.name] = str(error)
         pytest.skip(f"{agent.name} cannot be installed: {error}")
 
 

@@ -26,6 +26,7 @@ from whitedwarf.server.stream import KEEPALIVE_S, StreamedReply, told_whole, unl
 log = logging.getLogger(__name__)
 
 Endpoint = Callable[[Request], Awaitable[Response]]
+SHORTEST_TIMED_S = 0.0005
 _GONE = 499  # nobody reads it; the usual number for a client that left
 
 
@@ -172,7 +173,8 @@ def _engine_facts(reply: Reply) -> dict[str, object]:
 
 
 def _rate(tokens: int, seconds: float) -> object:
-    return round(tokens / seconds, 1) if seconds > 0 else ""
+    """Tokens a second; nothing where the time was too short to tell, as with a script."""
+    return round(tokens / seconds, 1) if seconds >= SHORTEST_TIMED_S else ""
 
 
 def _warnings(prepared: Prepared) -> dict[str, str]:
