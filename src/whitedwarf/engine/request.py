@@ -130,6 +130,8 @@ class Finished:
     error: WhitedwarfError | None = None
     reuse: Reuse = Reuse.NONE
     miss_reason: MissReason | None = None  # None: all that was seen before is reused, or the request never started
+    common_tokens: int = 0  # of the prompt that an earlier one began with too, whether or not they were reused
+    seen_next: tuple[int, ...] = ()  # up to 8 ids that followed them in the earlier prompt
 
 
 Event = Prefilled | Token | Finished
