@@ -37,7 +37,7 @@ from whitedwarf.protocol.engine_options import asks_for_form, fitting_tokens, sa
 from whitedwarf.protocol.failures import Failure
 from whitedwarf.protocol.json_body import read_json
 from whitedwarf.protocol.policy import Policy
-from whitedwarf.protocol.recalled import Recalled
+from whitedwarf.protocol.recalled import NOTHING_RECALLED, Recalled
 from whitedwarf.protocol.token_log import TokenLog
 
 MAX_CALL_TOKENS = 65_536
@@ -67,7 +67,7 @@ class Prepared:
     converted: Converted[Any]
     ids: Ids
     options: GenerateOptions
-    recalled: Recalled = Recalled()
+    recalled: Recalled = NOTHING_RECALLED
 
     @property
     def is_streamed(self) -> bool:

@@ -1,4 +1,4 @@
-"""Who watches an answer while it is drawn, and steers it: the engine asks after every token, and knows nothing of why."""
+"""Who watches an answer while it is drawn, and steers it: the engine asks after every token and knows no reasons."""
 
 from dataclasses import dataclass
 from typing import Protocol

@@ -14,3 +14,6 @@ class Recalled:
     from_disk: int = 0
     rewritten: int = 0
     unknown: int = 0
+
+
+NOTHING_RECALLED = Recalled()
