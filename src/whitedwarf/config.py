@@ -116,6 +116,9 @@ class ServeSettings:
     """Folder for beginnings of prompts that outlive the server, private to you. Default: none are written."""
     kv_disk_space_mb: Annotated[int, Parameter(validator=POSITIVE)] = 4096
     """Megabytes that this folder may take; what is worth least goes first."""
+    kv_disk_format: Literal["packed", "ds4"] = "packed"
+    """How they are written. packed: as they are in memory, with a checksum; ds4: as ds4 reads them, about three times
+    larger. Both are read."""
     kv_cache_min_tokens: Annotated[int, Parameter(validator=Number(gte=0))] = 512
     """Shorter beginnings are neither written nor read."""
     kv_cache_cold_max_tokens: Annotated[int, Parameter(validator=Number(gte=0))] = 30_000
