@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from whitedwarf.server.json_schemas import Schema, array, flag, members, number, or_null, reference, text, whole, word
 
 _USAGE: Schema = {"type": ["object", "null"], "description": "Tokens of the prompt, of these cached, and generated."}
-_CHOICES = array({"type": "object"}, minItems=1)
+_OBJECT: Schema = {"type": "object"}
+_CHOICES = array(_OBJECT, minItems=1)
 
 _OPENAI_ERROR = members(
     {
@@ -83,7 +84,7 @@ ANSWERS: Mapping[str, Schema] = {
         ("id", "object", "created", "model", "choices", "usage"),
     ),
     "ResponsesAnswer": members(
-        {"id": text(), "object": word("", "response"), "status": text(), "output": array({"type": "object"})},
+        {"id": text(), "object": word("", "response"), "status": text(), "output": array(_OBJECT)},
         "A whole answer.",
         ("id", "object", "status", "model", "output", "usage"),
     ),
@@ -92,7 +93,7 @@ ANSWERS: Mapping[str, Schema] = {
             "id": text(),
             "type": word("", "message"),
             "role": word("", "assistant"),
-            "content": array({"type": "object"}),
+            "content": array(_OBJECT),
         },
         "A whole answer.",
         ("id", "type", "role", "model", "content", "stop_reason", "usage"),

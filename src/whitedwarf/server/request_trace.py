@@ -1,7 +1,7 @@
 """One request's block of the trace: a witness of its answer (server/trace.py says how blocks share a file).
 
-Promises: control tokens are visible as they are spelt; what the model said is there to the byte, before what was made of
-it. The decision about the cache comes at the end, because only then all of it is known. Does not know HTTP.
+Promises: control tokens are visible as they are spelt; what the model said is there in full, before what was made of it.
+The decision about the cache comes at the end, because only then all of it is known. Does not know HTTP.
 """
 
 import time
@@ -54,7 +54,7 @@ class RequestTrace:
 
     def begin(self, body: bytes) -> None:
         """What was asked."""
-        rendered = self._tokenizer.decode(self._prepared.ids)
+        rendered = self._tokenizer.decode(self._prepared.ids.tolist())
         self._write(
             _title(self._number)
             + _facts(_settings(self._prepared))

@@ -28,7 +28,8 @@ ADDRESSES = {
 }
 _LINKED = ("/v1/models", *ADDRESSES["Server"])
 _STYLE = (
-    "body{font:16px/1.5 system-ui,sans-serif;max-width:44rem;margin:3rem auto;padding:0 1rem;color:#222;background:#fff}"
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:44rem;margin:3rem auto;padding:0 1rem}"
+    "body{color:#222;background:#fff}"
     "th{text-align:left;padding-right:2rem;font-weight:normal;color:#666}code{font:14px ui-monospace,monospace}"
     "@media(prefers-color-scheme:dark){body{color:#ddd;background:#161616}a{color:#8ab4f8}th{color:#999}}"
 )

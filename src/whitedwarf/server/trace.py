@@ -4,7 +4,7 @@ One block for each request, from `===== request N TIME =====` to `===== end requ
 at once, sections as a whole and generated text as it comes. Where requests run side by side, a line
 `--- trace: request N ---` stands wherever what follows belongs to another request than what came before.
 Promises: only its owner may read the file; a request never fails because of it, and after the first piece that cannot
-be written (a full disk) nothing more is, which the log says once. No header of a request, and so no key, ever gets here.
+be written (a full disk) nothing more is, which the log says once. No header of a request, so no key, ever gets here.
 """
 
 import errno
