@@ -1,7 +1,7 @@
 """One request's block of the trace: a witness of its answer (server/trace.py says how blocks share a file).
 
-Promises: control tokens are visible as they are spelt; what the model said is there in full, before what was made of it.
-The decision about the cache comes at the end, because only then all of it is known. Does not know HTTP.
+Promises: control tokens are visible as they are spelt; what the model said is there in full, before what was made of
+it. The decision about the cache comes at the end, because only then all of it is known. Does not know HTTP.
 """
 
 import time
@@ -23,7 +23,7 @@ from whitedwarf.prompt.tokenizer import Tokenizer
 from whitedwarf.protocol.failures import Failure
 from whitedwarf.respond import Prepared
 from whitedwarf.server.parting import parting_table
-from whitedwarf.server.trace import TraceFile
+from whitedwarf.server.trace import BLOCK_START, TraceFile
 
 
 @dataclass(slots=True)
@@ -175,7 +175,7 @@ class Trace:
 
 
 def _title(number: int) -> str:
-    return f"\n===== request {number} {time.strftime('%Y-%m-%d %H:%M:%S')} =====\n"
+    return f"{BLOCK_START}{number} {time.strftime('%Y-%m-%d %H:%M:%S')} =====\n"
 
 
 def _section(name: str, text: str) -> str:
@@ -190,7 +190,7 @@ def _facts(facts: dict[str, object]) -> str:
 def _settings(prepared: Prepared) -> dict[str, object]:
     converted, options = prepared.converted, prepared.options
     conversation, sampling = converted.conversation, options.sampling
-    thinking = (conversation.reasoning_effort or "on") if conversation.is_thinking else "off"
+    thinking = (conversation.reasoning_effort or "high") if conversation.is_thinking else "none"
     return {
         "kind": prepared.dialect.name,
         "model": converted.model,

@@ -19,7 +19,12 @@ from whitedwarf.errors import UsageError
 
 log = logging.getLogger(__name__)
 
-_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+FIRST_LINE = "whitedwarf trace\n"
+"""By which an earlier trace is known: no other file is ever overwritten."""
+BLOCK_START = "\n===== request "
+"""How the first piece of each block begins."""
+
+_FLAGS = os.O_RDWR | os.O_CREAT
 _CAREFUL = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
@@ -39,14 +44,15 @@ class TraceFile:
             return cls(_private_file(path))
         except OSError as error:
             why = "it is a symbolic link" if error.errno == errno.ELOOP else error.strerror or str(error)
-            raise UsageError(f"--trace {path}: expected a file that can be written; {why}") from error
+            raise UsageError(f"--trace {path}: expected a new file, or an earlier trace; {why}") from error
 
     def write(self, number: int, text: str) -> None:
         """More about request `number`, at once."""
         with self._lock:
             if self._has_failed or self._file.closed:
                 return
-            mark = "" if number == self._last_number else f"\n--- trace: request {number} ---\n"
+            is_told = number == self._last_number or text.startswith(BLOCK_START)
+            mark = "" if is_told else f"\n--- trace: request {number} ---\n"
             self._last_number = number
             self._write(mark + text)
 
@@ -66,15 +72,25 @@ class TraceFile:
 
 
 def _private_file(path: Path) -> io.RawIOBase:
-    """No device and no pipe, which could hold up whoever writes."""
     descriptor = os.open(path, _FLAGS | _CAREFUL, 0o600)
-    file = io.FileIO(descriptor, "w")
+    file = io.FileIO(descriptor, "r+")
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "it is no regular file")
-        if hasattr(os, "fchmod"):
-            os.fchmod(descriptor, 0o600)  # one that was there may have been open to others
+        _make_ours(file)
     except OSError:
         file.close()
         raise
     return file
+
+
+def _make_ours(file: io.FileIO) -> None:
+    """Empty but for the first line. No device and no pipe, which could hold up whoever writes."""
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        raise OSError(errno.EINVAL, "it is no regular file")
+    first_line = FIRST_LINE.encode()
+    if file.read(len(first_line)) not in (b"", first_line):
+        raise OSError(errno.EEXIST, "it is something else: remove it or give another name")
+    if hasattr(os, "fchmod"):
+        os.fchmod(file.fileno(), 0o600)  # one that was there may have been open to others
+    file.seek(0)
+    file.truncate()
+    file.write(first_line)
