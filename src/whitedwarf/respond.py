@@ -17,6 +17,7 @@ import numpy as np
 
 from whitedwarf.conversation.events import BackendReason
 from whitedwarf.engine.generation import Generation
+from whitedwarf.engine.guide import Guide
 from whitedwarf.engine.request import (
     Event,
     Finished,
@@ -55,7 +56,7 @@ class Backend(Protocol):
     @property
     def context_length(self) -> int: ...
 
-    def submit(self, ids: Ids, options: GenerateOptions, /) -> Generation:
+    def submit(self, ids: Ids, options: GenerateOptions, /, *, guide: Guide | None = None) -> Generation:
         """Queue a request; EngineBusyError, EngineClosedError, ContextOverflowError."""
 
 
