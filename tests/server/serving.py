@@ -12,6 +12,7 @@ from typing import Any
 import httpx2
 
 from whitedwarf.engine.generation import Generation
+from whitedwarf.engine.guide import Guide
 from whitedwarf.engine.request import Event, Finished, FinishReason, GenerateOptions, Prefilled, Token
 from whitedwarf.errors import WhitedwarfError
 from whitedwarf.prompt.encode import ModelVersion
@@ -67,7 +68,7 @@ class HandEngine:
     play: Callable[[Submitted], None] | None = None
     submitted: "queue.Queue[Submitted]" = field(default_factory=queue.Queue)
 
-    def submit(self, ids: Ids, options: GenerateOptions) -> Generation:
+    def submit(self, ids: Ids, options: GenerateOptions, *, guide: Guide | None = None) -> Generation:
         if self.error is not None:
             raise self.error
         submitted = Submitted(ids, options, Generation())
