@@ -1,8 +1,9 @@
 """uvicorn with our manners: bounded headers, deadlines for sending them and for reading answers, an orderly end.
 
 Promises: there are never more than MAX_CONNECTIONS, and those that have asked for nothing make room for new ones, so
-that a flood of silent connections keeps nobody out; after the first SIGTERM or SIGINT no new connection is taken, running answers may end for `drain_s`, then they
-are told to be over; a second signal ends the process at once with 130. Does not know what the application does.
+that a flood of silent connections keeps nobody out; after the first SIGTERM or SIGINT no new connection is taken,
+running answers may end for `drain_s`, then they are told to be over; a second signal ends the process at once with 130.
+Does not know what the application does.
 """
 
 import asyncio
