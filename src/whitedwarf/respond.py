@@ -9,7 +9,7 @@ prepare requests; one answer is told by one thread at a time.
 
 import secrets
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -156,6 +156,12 @@ class Reply:
     def is_over(self) -> bool:
         """Whether the last event was told."""
         return self._stream.is_over
+
+    @property
+    def repairs(self) -> Mapping[str, int]:
+        """How often each thing that the model spoilt was put right so far."""
+        repairs: Mapping[str, int] = getattr(self._parser, "repairs", {})  # Completions are told as they come
+        return repairs
 
     def begin(self) -> list[Told]:
         """The first events, before anything is known but the prompt's length."""

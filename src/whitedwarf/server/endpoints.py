@@ -142,6 +142,7 @@ async def _whole(request: Request, reply: Reply, dialect: Dialect, headers: dict
 
 def _end(running: Running, dialect: Dialect, reply: Reply) -> None:
     end = "failed" if reply.failure else "done" if reply.is_over else "cancelled"
+    running.count_repairs(reply.repairs)
     seconds = running.end(end, reply.prompt_tokens, reply.cached_tokens, reply.generated_tokens)
     log.info(
         "request_ended",
@@ -153,6 +154,7 @@ def _end(running: Running, dialect: Dialect, reply: Reply) -> None:
             "generated": reply.generated_tokens,
             "seconds": round(seconds, 3),
             "why": reply.failure.message if reply.failure else "",
+            "repairs": ",".join(reply.repairs),
             **_engine_facts(reply),
         },
     )

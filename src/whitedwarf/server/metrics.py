@@ -4,7 +4,7 @@ Promises: labels come from small fixed sets, never from a client's words. Does n
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
@@ -39,6 +39,9 @@ class Metrics:
         self._unknown_fields = Counter(
             "whitedwarf_unknown_fields", "Fields of requests that nothing reads.", ("dialect",), registry=registry
         )
+        self._repairs = Counter(
+            "whitedwarf_repairs", "What models spoilt in their answers and was put right.", ("kind",), registry=registry
+        )
 
     def exposition(self) -> bytes:
         """All of it, in Prometheus' text form."""
@@ -66,6 +69,11 @@ class Metrics:
         self._tokens.labels("cached").inc(cached)
         self._tokens.labels("generated").inc(generated)
 
+    def count_repairs(self, repairs: Mapping[str, int]) -> None:
+        """What was put right in an answer, by its kind."""
+        for kind, number in repairs.items():
+            self._repairs.labels(kind).inc(number)
+
 
 class Running:
     """One request on its way."""
@@ -74,6 +82,10 @@ class Running:
         self._metrics = metrics
         self._dialect = dialect
         self._started_s = time.monotonic()
+
+    def count_repairs(self, repairs: Mapping[str, int]) -> None:
+        """What was put right in its answer."""
+        self._metrics.count_repairs(repairs)
 
     def end(self, end: str, prompt: int, cached: int, generated: int) -> float:
         """It has ended -> the seconds it took."""
