@@ -21,6 +21,7 @@ from whitedwarf.prompt.special import SpecialToken
 
 Line = dict[str, Any]
 PATHS = {"chat": "/v1/chat/completions", "messages": "/v1/messages", "responses": "/v1/responses"}
+TURNS = {"chat": "messages", "messages": "messages", "responses": "input"}
 SPELT = re.compile("(" + "|".join(re.escape(token) for token in SpecialToken) + ")")
 in_each_dialect = pytest.mark.parametrize("dialect", DIALECTS)
 
@@ -33,6 +34,12 @@ class Answer:
     events: list[Object]
     body: Object
     headers: tuple[httpx2.Headers, httpx2.Headers]
+
+
+def history(dialect: str, *turns: tuple[str, Any], **members: Any) -> Script:
+    """A request with these turns, each a role and a content, and no tools."""
+    said = [{"role": role, "content": content} for role, content in turns]
+    return Script(dialect, tools=(), members={TURNS[dialect]: said, **members})
 
 
 def units(text: str) -> list[str]:
@@ -66,9 +73,9 @@ def asked(served: Served, script: Script) -> Answer:
 
 def answer(script: Script, *lines: Line) -> Answer:
     """What a server says whose model says this, whichever of the lines it is; the first one's answer."""
-    with serving(*[one for said in lines for one in (said, said)]) as served:
-        with httpx2.Client(base_url=served.url, timeout=PATIENCE_S) as client:
-            answers = [_asked(client, script) for _ in lines]
+    twice = [one for said in lines for one in (said, said)]
+    with serving(*twice) as served, httpx2.Client(base_url=served.url, timeout=PATIENCE_S) as client:
+        answers = [_asked(client, script) for _ in lines]
     assert {told.shown for told in answers} == {answers[0].shown}
     return answers[0]
 

@@ -1,4 +1,4 @@
-"""What a real server's requests and answers look like to agents, in every dialect (demand.md P12, P22-P28, P34)."""
+"""What a real server's requests and answers look like to agents, in every dialect (demand.md P22-P28, P34)."""
 
 import json
 from typing import Any
@@ -12,14 +12,14 @@ from prompt.streams import block, call, parameter
 from protocol.scripted_dialects import Script, Shown
 from server.demand_answers import (
     PATHS,
+    TURNS,
     answer,
-    asked,
     events_of,
+    history,
     in_each_dialect,
     line,
     prompt_ids,
     refused,
-    sent_ids,
     shown,
 )
 from server.serving import HandEngine, Submitted, finished
@@ -29,36 +29,6 @@ from whitedwarf.errors import BackendError
 from whitedwarf.prompt.special import SpecialToken
 
 RUN = call("run", parameter("cmd", "ls -la"))
-HISTORY = {"chat": "messages", "messages": "messages", "responses": "input"}
-
-
-def history(dialect: str, *turns: tuple[str, Any], **members: Any) -> Script:
-    """A request with these turns and no tools."""
-    said = [{"role": role, "content": content} for role, content in turns]
-    return Script(dialect, tools=(), members={HISTORY[dialect]: said, **members})
-
-
-HEADER = "x-anthropic-billing-header: cc_version=2.1; cch="
-
-
-def test_the_changing_first_line_of_claude_code_changes_no_token() -> None:
-    """P12: a system block that begins so is removed; the same words of a user are kept."""
-
-    def ids(*system: str, said: str = "hello") -> tuple[int, ...]:
-        blocks = [{"type": "text", "text": text} for text in system]
-        return prompt_ids(history("messages", ("user", said), system=blocks))
-
-    assert ids(HEADER + "abc;", "Be kind.") == ids(HEADER + "xyz;", "Be kind.") == ids("Be kind.")
-    assert ids("Be kind.", said=HEADER + "abc") != ids("Be kind.", said=HEADER + "xyz")
-
-
-def test_the_second_request_of_claude_code_computes_nothing_again() -> None:
-    """P12: what it is for."""
-    with serving(line(["Hello."])) as served:
-        for changing in ("abc", "xyz"):
-            system = [{"type": "text", "text": HEADER + changing}, {"type": "text", "text": "Be kind. " * 50}]
-            sent_ids(served, history("messages", ("user", "hello"), system=system))
-        assert served.last.reused_tokens == len(served.last.ids) - 1
 
 
 @in_each_dialect
@@ -70,7 +40,7 @@ def test_an_agent_knows_that_its_prompt_is_too_long(dialect: str) -> None:
         words = tokens - 20
         while counted != tokens:  # the template's own tokens are not known here
             script = history(dialect, ("user", "word " * (words := words + (1 if counted < tokens else -1))))
-            counting = history("messages", ("user", script.members[HISTORY[dialect]][0]["content"])).body()
+            counting = history("messages", ("user", script.members[TURNS[dialect]][0]["content"])).body()
             counted = server.client.post("/v1/messages/count_tokens", json=counting).json()["input_tokens"]
         for is_streamed in (False, True):
             told = server.client.post(PATHS[dialect], json={**script.body(), "stream": is_streamed})
@@ -277,13 +247,3 @@ def test_the_models_page_shows_the_context_length() -> None:
             told = httpx2.get(served.url + path, timeout=PATIENCE_S).json()
             one = told["data"][0] if "data" in told else told
             assert one["context_length"] == one["max_input_tokens"] == MODEL.context_length
-
-
-@in_each_dialect
-def test_a_regenerated_answer_computes_one_token(dialect: str) -> None:
-    """P13: the same request again."""
-    script = history(dialect, ("user", "word " * 480))
-    with serving(line(["a "] * 40)) as served:
-        first, again = asked(served, script), asked(served, script)
-        assert first.shown == again.shown
-        assert served.last.reused_tokens == len(served.last.ids) - 1

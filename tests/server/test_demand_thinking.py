@@ -17,7 +17,6 @@ from server.demand_answers import (
     refused,
     sent_ids,
     shown,
-    whole_and_in_characters,
 )
 
 RUN = call("run", parameter("cmd", "ls -la"))
