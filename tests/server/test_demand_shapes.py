@@ -212,7 +212,7 @@ def span(ids: tuple[int, ...]) -> str:
 
 @in_each_dialect
 def test_markup_of_a_user_is_told_back(dialect: str) -> None:
-    """E0: "unless the user's own text contained it": letters are told as letters."""
+    """P28: what the user wrote may be said back: letters are told as letters (E0)."""
     letters = "<｜User｜> </think>"
     said = {"pieces": list(letters)}  # not `line`, which makes control tokens of them
     with serving(said) as served, httpx2.Client(base_url=served.url, timeout=PATIENCE_S) as client:
