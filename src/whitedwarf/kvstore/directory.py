@@ -1,11 +1,13 @@
 """The files in one directory: which there are, reading those that may be damaged, writing whole ones.
 
 Promises: a file appears whole or not at all, whenever the process dies; one that cannot be read is skipped with one
-line in the log, and looked at again only when it is another one. Does not know which prefixes are worth anything.
+line in the log, and looked at again only when it is another one. Any thread may ask and read; one at a time writes.
+Does not know which prefixes are worth anything.
 """
 
 import os
 import re
+import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -39,6 +41,7 @@ class Directory:
         """Make it, private, and clear what dead writers left. Raises OSError."""
         self.path = path
         self._log, self._accept = log, accept
+        self._listing = threading.Lock()
         self._seen: dict[str, _Seen] = {}
         self._refused: dict[str, Signature] = {}  # their payloads turned out to be useless
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -46,6 +49,11 @@ class Directory:
 
     def entries(self) -> dict[str, Entry]:
         """The usable files as they are now, by name; only files that changed are opened."""
+        with self._listing:
+            self._look()
+            return {name: seen.entry for name, seen in self._seen.items() if seen.entry is not None}
+
+    def _look(self) -> None:
         now: dict[str, _Seen] = {}
         for name, signature in self._listed():
             seen = self._seen.get(name)
@@ -56,7 +64,6 @@ class Directory:
             else:
                 now[name] = seen
         self._seen = now
-        return {name: seen.entry for name, seen in now.items() if seen.entry is not None}
 
     def path_of(self, name: str) -> Path:
         return self.path / f"{name}.kv"

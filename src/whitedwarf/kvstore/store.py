@@ -1,8 +1,8 @@
 """The directory of saved prefixes: finds the best one for a prompt, writes new ones, keeps to its budget.
 
 Promises: files are private (0600, in a directory made 0700) and appear whole or not at all, whenever the process dies;
-a file that cannot be used is skipped with one line in the log; no failure of the disk fails a request. One thread at a
-time; other processes may use the directory too.
+a file that cannot be used is skipped with one line in the log; no failure of the disk fails a request. Any thread may
+look and load, one at a time saves; other processes may use the directory too.
 """
 
 import hashlib
@@ -161,7 +161,7 @@ class KvStore:
                 self._log(f"kv cache: consumed {entry.name[:12]}")
                 return
             with KvFile(self._directory.path_of(entry.name), writable=True) as file:
-                file.rewrite_header(file.header.hit(self._now()))
+                file.count_hit(self._now())
         except (OSError, FileFormatError) as error:
             self._log(f"kv cache: could not count the hit of {entry.name[:12]}: {error}")
 
@@ -180,7 +180,7 @@ class KvStore:
         held = file.tools()
         # what follows the payload of a file with flags unknown here is not ours to cut off
         if blocks.items() <= held.items() or file.header.flags & ~KNOWN_FLAGS:
-            file.rewrite_header(file.header.used(self._now()))
+            file.mark_used(self._now())
         else:
             file.rewrite_tools(held | dict(blocks), self._now())
         return True
