@@ -26,8 +26,8 @@ class UserMessage:
 class AssistantMessage:
     """What the model said. No calls (`None`) and an empty list of calls are different things to V4.
 
-    `is_prefix` marks the beginning of an answer which the model is to continue. `spoken_calls` are the model's own words
-    for its calls: what stands before, between and after their DSML tokens; None where the calls are to be written anew.
+    `is_prefix` marks the beginning of an answer which the model is to continue. `spoken_calls` are its own words for
+    its calls: what stands before, between and after their DSML tokens; None where the calls are to be written anew.
     """
 
     content: str

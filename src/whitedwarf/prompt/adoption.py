@@ -62,5 +62,5 @@ def continued(canonical: Reading, held: Ids, tokenizer: Tokenizer) -> Ids | None
 
 
 def _same_controls(canonical: Reading, start: Reading, size: int) -> bool:
-    ours, theirs = canonical.controls_within(size), start.controls_within(size)
-    return all(np.array_equal(one, other) for one, other in zip(ours, theirs, strict=True))
+    (ends, ids), (other_ends, other_ids) = canonical.controls_within(size), start.controls_within(size)
+    return np.array_equal(ends, other_ends) and np.array_equal(ids, other_ids)

@@ -57,9 +57,16 @@ class SampledAnswers:
             with self._lock:
                 self._new.append((prompt, np.array(answer, np.int32)))
 
-    def remember_prefix(self, canonical: Ids, held: Ids) -> None:
-        """A saved state holds `held`, which reads as these canonical ids do; both end with an answer."""
-        self._keep(_digest(canonical), _Drawn(len(canonical), held))
+    def learn(self, canonical: Ids, run: Ids) -> None:
+        """Both read the same, and a state holds (the beginning of) `run`: so its answers were drawn."""
+        ends, others = (np.flatnonzero(ids == self._eos).tolist() for ids in (canonical, run))
+        digest, begin, other_begin = _new_digest(), 0, 0
+        for end, other_end in zip(ends, others, strict=True):
+            stretch, drawn = canonical[begin:end], run[other_begin:other_end]
+            digest.update(_bytes(stretch))
+            kept = None if np.array_equal(stretch, drawn) else drawn
+            self._keep(digest.digest(), _Drawn(len(stretch), kept))
+            begin, other_begin = end, other_end
 
     def adopt(self, canonical: Ids) -> Ids:
         """The same prompt with every remembered answer in the ids that were drawn."""
@@ -72,13 +79,7 @@ class SampledAnswers:
             if drawn.ids is None:
                 continue
             start = end - drawn.num_canonical
-            if start == 0:
-                parts.clear()
-            elif start < begin:
-                continue
-            else:
-                parts.append(canonical[begin:start])
-            parts.append(drawn.ids)
+            parts += [canonical[begin:start], drawn.ids]
             begin = end
         return np.concatenate([*parts, canonical[begin:]]) if parts else canonical
 
@@ -93,9 +94,9 @@ class SampledAnswers:
 
     def _found(self, canonical: Ids) -> Iterator[tuple[int, _Drawn]]:
         """Remembered answers and where they end, in order."""
-        digest, begin = hashlib.blake2b(digest_size=_DIGEST_BYTES), 0
+        digest, begin = _new_digest(), 0
         for end in np.flatnonzero(canonical == self._eos).tolist():
-            digest.update(canonical[begin:end].tobytes())
+            digest.update(_bytes(canonical[begin:end]))
             begin = end
             with self._lock:
                 drawn = self._drawn.get(key := digest.digest())
@@ -142,11 +143,19 @@ class SampledAnswers:
                 self._size_bytes -= self._drawn.popitem(last=False)[1].size_bytes
 
 
+def _new_digest() -> "hashlib.blake2b":
+    return hashlib.blake2b(digest_size=_DIGEST_BYTES)
+
+
 def _digest(*parts: Ids) -> bytes:
-    digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+    digest = _new_digest()
     for part in parts:
-        digest.update(np.ascontiguousarray(part, np.int32).tobytes())
+        digest.update(_bytes(part))
     return digest.digest()
+
+
+def _bytes(ids: Ids) -> bytes:
+    return np.ascontiguousarray(ids, np.int32).tobytes()
 
 
 def _end_of_last(is_wanted: np.ndarray) -> int:

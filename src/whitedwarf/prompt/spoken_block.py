@@ -1,7 +1,7 @@
 """A block of calls in the model's own words: from the ids of an answer, to and from the text that files keep of it.
 
 The words are the texts before, between and after the block's DSML tokens, so that text that merely spells the token
-stays text. Promises: put behind the answer's text they give the ids' own text again. Only blocks that were closed count.
+stays text. Promises: put behind the answer's text they give the ids' own text again. Only closed blocks count.
 """
 
 import re
@@ -38,24 +38,23 @@ def spoken_words(ids: Sequence[int], content: str, tokenizer: Tokenizer) -> Word
 
 
 def spelt(words: Words) -> bytes:
-    """As a file keeps it, from the first tag on."""
-    return DSML.join((words[0].lstrip(), *words[1:])).encode()
+    """As a file keeps it, with what stands before its first tag."""
+    return DSML.join(words).encode()
 
 
 def blocks_in(text: bytes) -> list[bytes]:
-    """All whole blocks that a text spells, in order."""
+    """All whole blocks that a text spells, in order, each from its first tag on."""
     return _BLOCKS.findall(text)
 
 
 def words_of(block: bytes) -> Words | None:
-    """The words of a block that a file kept, with the empty line that belongs before it; None where it is none."""
+    """The words of a block that a file kept; None where it is none."""
     try:
-        pieces = block.decode().lstrip().split(DSML)
+        pieces = tuple(block.decode().split(DSML))
     except UnicodeDecodeError:
         return None
-    if len(pieces) < 3 or pieces[0] != "<" or not _END.fullmatch(pieces[-1].rstrip()):
-        return None
-    return ("\n\n<", *pieces[1:-1], pieces[-1].rstrip())
+    is_whole = len(pieces) >= 3 and pieces[0].strip() == "<" and _END.fullmatch(pieces[-1])
+    return pieces if is_whole else None
 
 
 def _after(ids: Sequence[int], marker: int) -> list[int]:

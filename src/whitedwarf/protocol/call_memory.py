@@ -151,7 +151,7 @@ class CallMemory:
             self._latest[spoken] = None
             self._size_bytes += spoken.size_bytes
             self._by_id |= dict.fromkeys(spoken.ids, spoken)
-            self._by_block.setdefault(spelt(spoken.words), []).append(spoken)
+            self._by_block.setdefault(_tags(spoken), []).append(spoken)
             while self._latest and (len(self._by_id) > self._max_ids or self._size_bytes > self._max_bytes):
                 self._drop(self._latest.popitem(last=False)[0])
 
@@ -160,10 +160,15 @@ class CallMemory:
         for call_id in spoken.ids:
             if self._by_id.get(call_id) is spoken:
                 del self._by_id[call_id]
-        block = spelt(spoken.words)
+        block = _tags(spoken)
         self._by_block[block].remove(spoken)
         if not self._by_block[block]:
             del self._by_block[block]
+
+
+def _tags(spoken: _Spoken) -> bytes:
+    """Its block from the first tag on."""
+    return spelt(spoken.words).lstrip()
 
 
 def _calls_of(block: bytes) -> list[ToolCallFinished]:

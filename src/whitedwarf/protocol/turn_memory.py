@@ -1,7 +1,8 @@
 """Conversations whose last answer called tools, for clients that send back nothing but the results.
 
 Promises: results belong to an answer only when they answer exactly its calls; bounded to the latest turns, and what is
-remembered shares its messages with the requests they came in. May be shared between threads. Spec: product.md B.12, H.5.
+remembered shares its messages with the requests they came in. May be shared between threads.
+Spec: product.md B.12, H.5; but it is a 400 that says that the turn is lost, for SDKs send a 409 again and again.
 """
 
 import threading
@@ -16,7 +17,7 @@ from whitedwarf.protocol.failures import RefusedRequest
 MAX_TURNS = 256
 
 
-class LostTurn(RefusedRequest):  # noqa: N818  (named for what happened)
+class LostTurn(RefusedRequest):
     """Results came alone, and the conversation that they belong to is not remembered."""
 
 
@@ -66,9 +67,7 @@ def _is_results_alone(messages: Sequence[Message]) -> bool:
     return ToolMessage in kinds and kinds <= {ToolMessage, SystemMessage}
 
 
-def _continued(
-    earlier: Conversation, conversation: Conversation, results: tuple[ToolMessage, ...]
-) -> Conversation:
+def _continued(earlier: Conversation, conversation: Conversation, results: tuple[ToolMessage, ...]) -> Conversation:
     system = tuple([message for message in conversation.messages if isinstance(message, SystemMessage)])
     history = earlier.messages
     if system:
