@@ -18,6 +18,7 @@ import numpy as np
 from whitedwarf.conversation.events import BackendReason
 from whitedwarf.conversation.events import Event as Parsed
 from whitedwarf.engine.generation import Generation
+from whitedwarf.engine.guide import Guide
 from whitedwarf.engine.request import (
     Event,
     Finished,
@@ -58,7 +59,7 @@ class Backend(Protocol):
     @property
     def context_length(self) -> int: ...
 
-    def submit(self, ids: Ids, options: GenerateOptions, /) -> Generation:
+    def submit(self, ids: Ids, options: GenerateOptions, /, *, guide: Guide | None = None) -> Generation:
         """Queue a request; EngineBusyError, EngineClosedError, ContextOverflowError."""
 
 

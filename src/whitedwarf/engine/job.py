@@ -9,7 +9,16 @@ import time
 import numpy as np
 
 from whitedwarf.engine.generation import Generation
-from whitedwarf.engine.request import Finished, FinishReason, GenerateOptions, Prefilled, Token
+from whitedwarf.engine.guide import FREE, Guide, course_after
+from whitedwarf.engine.request import (
+    GREEDY,
+    Finished,
+    FinishReason,
+    GenerateOptions,
+    Prefilled,
+    SamplingOptions,
+    Token,
+)
 from whitedwarf.engine.sampler import XorShift64Star, sample, score
 from whitedwarf.engine.scheduler import Candidate, Phase
 from whitedwarf.engine.session import Reused, Session
@@ -21,11 +30,18 @@ from whitedwarf.model.base import Ids, LogitRows, Logits, Span
 class Job:
     """`budget` is how many tokens may be generated; the session of a one-off request is nobody else's.
 
-    `chunk_tokens` is where the scheduler ends pieces anyhow.
+    `chunk_tokens` is where the scheduler ends pieces anyhow; `guide` is asked after every token.
     """
 
     def __init__(
-        self, key: int, prompt: Ids, options: GenerateOptions, budget: int, session: Session, chunk_tokens: int
+        self,
+        key: int,
+        prompt: Ids,
+        options: GenerateOptions,
+        budget: int,
+        session: Session,
+        chunk_tokens: int,
+        guide: Guide | None = None,
     ) -> None:
         self.key = key
         self.session = session
@@ -35,6 +51,8 @@ class Job:
         self._options = options
         self._budget = budget
         self._random = XorShift64Star(options.sampling.seed)
+        self._guide = guide
+        self._course = FREE
         self._chunk_tokens = chunk_tokens
         self._reused = Reused()
         self._stops = [len(prompt)]  # prompt lengths at which to pause, nearest last
@@ -134,15 +152,23 @@ class Job:
         self.generation.put(Prefilled(processed, total))
 
     def _draw(self, logits: Logits) -> None:
-        token = sample(logits, self._options.sampling, self._random)
+        token = sample(logits, self._sampling, self._random)
         if token in self._options.stop_ids:
             self.end(FinishReason.STOP, stop_id=token)
             return
         self.generation.put(self._event(token, logits))
         self._last_token = token
         self._generated_tokens += 1
-        if self._generated_tokens == self._budget:
+        self._course = course_after(self._guide, token)
+        if self._course.is_over:
+            self.end(FinishReason.STOP)
+        elif self._generated_tokens == self._budget:
             self.end(FinishReason.LENGTH)
+
+    @property
+    def _sampling(self) -> SamplingOptions:
+        """How the next token is drawn. A greedy draw takes no random number, so the next free one gets it."""
+        return GREEDY if self._course.is_greedy else self._options.sampling
 
     def _event(self, token: int, logits: Logits) -> Token:
         if self._options.logprobs is None:

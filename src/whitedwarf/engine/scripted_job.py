@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from whitedwarf.engine.generation import Generation
+from whitedwarf.engine.guide import Guide, course_after
 from whitedwarf.engine.request import (
     Finished,
     FinishReason,
@@ -19,7 +20,7 @@ from whitedwarf.engine.request import (
     TokenScore,
 )
 from whitedwarf.engine.script import ScriptedAnswer
-from whitedwarf.errors import WhitedwarfError
+from whitedwarf.errors import BackendError, WhitedwarfError
 from whitedwarf.model.base import Ids
 
 
@@ -40,7 +41,14 @@ class ScriptedJob:
     """`budget` is how many tokens may be generated; requests of one `lane` run one after another."""
 
     def __init__(
-        self, number: int, prompt: Ids, options: GenerateOptions, budget: int, lane: int, answer: ScriptedAnswer
+        self,
+        number: int,
+        prompt: Ids,
+        options: GenerateOptions,
+        budget: int,
+        lane: int,
+        answer: ScriptedAnswer,
+        guide: Guide | None = None,
     ) -> None:
         self.number = number
         self.lane = lane
@@ -51,6 +59,7 @@ class ScriptedJob:
         self._options = options
         self._budget = budget
         self._answer = answer
+        self._guide = guide
         self._steps = answer.steps()
         self._next = next(self._steps, None)
         self._reused: int | None = None
@@ -139,8 +148,16 @@ class ScriptedJob:
             return
         self._generated.append(token)
         self.generation.put(self._event(token))
+        try:
+            is_over = course_after(self._guide, token).is_over
+        except BackendError as error:
+            self.end(FinishReason.ERROR, now_s, error=error)
+            return
         self._next = next(self._steps, None)
-        self._wait_for_next(now_s)
+        if is_over:
+            self.end(FinishReason.STOP, now_s)
+        else:
+            self._wait_for_next(now_s)
 
     def _wait_for_next(self, now_s: float) -> None:
         if len(self._generated) == self._budget:

@@ -17,6 +17,7 @@ from typing import TypeVar
 from whitedwarf.errors import FileFormatError
 from whitedwarf.kvstore.file import KvFile, write_all
 from whitedwarf.kvstore.policy import Entry
+from whitedwarf.kvstore.stats import Tally
 
 FILE_NAME = re.compile(r"([0-9a-f]{40})\.kv")
 TEMPORARY_NAME = re.compile(r"[0-9a-f]{40}\.kv\.tmp\.([0-9]{1,9})")
@@ -37,10 +38,10 @@ class _Seen:
 class Directory:
     """`accept` makes the entry of an opened file, or raises FileFormatError saying why it is not for us."""
 
-    def __init__(self, path: Path, log: Log, accept: Callable[[KvFile], Entry]) -> None:
+    def __init__(self, path: Path, log: Log, tally: Tally, accept: Callable[[KvFile], Entry]) -> None:
         """Make it, private, and clear what dead writers left. Raises OSError."""
         self.path = path
-        self._log, self._accept = log, accept
+        self._log, self._tally, self._accept = log, tally, accept
         self._listing = threading.Lock()
         self._seen: dict[str, _Seen] = {}
         self._refused: dict[str, Signature] = {}  # their payloads turned out to be useless
@@ -65,6 +66,12 @@ class Directory:
                 now[name] = seen
         self._seen = now
 
+    @property
+    def held(self) -> tuple[int, int]:
+        """Files, usable or not, and their bytes, when it was last looked."""
+        seen = self._seen  # is replaced, never changed
+        return len(seen), sum(file.signature[1] for file in seen.values())
+
     def path_of(self, name: str) -> Path:
         return self.path / f"{name}.kv"
 
@@ -76,8 +83,13 @@ class Directory:
         except FileNotFoundError:
             return None
         except (OSError, FileFormatError) as error:
-            self._log(f"kv cache: skipped {error}")
+            self.skip(str(error))
             return None
+
+    def skip(self, what: str) -> None:
+        """Tell and count a file that is not used."""
+        self._log(f"kv cache: skipped {what}")
+        self._tally.add(skipped=1)
 
     def refuse(self, name: str) -> None:
         """Do not use this file again until it is another one."""

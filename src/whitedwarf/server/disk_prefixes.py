@@ -14,7 +14,7 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import TracebackType
 from typing import Self
@@ -27,6 +27,7 @@ from whitedwarf.kvstore import policy
 from whitedwarf.kvstore.file import Reason
 from whitedwarf.kvstore.payload import Payload
 from whitedwarf.kvstore.policy import Entry
+from whitedwarf.kvstore.stats import StoreStats
 from whitedwarf.kvstore.store import KvStore, StoreSettings
 from whitedwarf.model.base import Ids, Logits, Snapshot
 from whitedwarf.model.session_payload import SessionArrays
@@ -84,9 +85,17 @@ class DiskPrefixes:
         self._store = KvStore(settings, log.info)
         self._plans: deque[_Plan] = deque(maxlen=MAX_PLANS)
         self._saves: queue.Queue[_Save | None] = queue.Queue(MAX_WAITING)
+        self._num_failed = 0  # counted by the writer's thread
+        self._num_dropped = 0  # counted by the engine's
         self._is_closed = False
         self._thread = threading.Thread(target=self._write_all, name="whitedwarf-kv-writer", daemon=True)
         self._thread.start()
+
+    @property
+    def stats(self) -> StoreStats:
+        """From any thread: numbers of about now."""
+        stats = self._store.stats
+        return replace(stats, failed=stats.failed + self._num_failed, dropped=self._num_dropped)
 
     def find(self, ids: Ids) -> StoredPrefix | None:
         """The longest prefix on disk that is shorter than `ids`; only heads and ids of files are read."""
@@ -128,6 +137,7 @@ class DiskPrefixes:
         try:
             self._saves.put(_Save(ids, snapshot, why, logits), block=reason is SaveReason.SHUTDOWN)
         except queue.Full:
+            self._num_dropped += 1
             log.info("prefix_not_saved", extra={"tokens": len(ids), "reason": reason, "why": "the disk is behind"})
 
     def close(self) -> None:
@@ -183,6 +193,7 @@ class DiskPrefixes:
             try:
                 name = self._write(item)
             except Exception:  # a full disk, or memory: the next one may fit
+                self._num_failed += 1
                 log.warning("saving_prefix_failed", exc_info=True, extra=facts)
                 continue
             if name is not None:
