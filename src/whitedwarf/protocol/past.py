@@ -19,7 +19,7 @@ from whitedwarf.prompt.adoption import Reading, continued
 from whitedwarf.prompt.rendered import Prompt
 from whitedwarf.prompt.sampled_answers import SampledAnswers
 from whitedwarf.prompt.tokenizer import Ids, Tokenizer
-from whitedwarf.protocol.call_memory import CallMemory
+from whitedwarf.protocol.call_memory import MAX_IDS, CallMemory
 from whitedwarf.protocol.converted import Converted
 from whitedwarf.protocol.recalled import Recalled
 from whitedwarf.protocol.turn_memory import TurnMemory
@@ -44,13 +44,13 @@ class PromptIds:
 
 
 class Past:
-    """Of one model. `saved` may be set before the first request."""
+    """Of one model. `saved` may be set before the first request; no calls are remembered with `max_call_ids` 0."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: Tokenizer, max_call_ids: int = MAX_IDS) -> None:
         self.saved: SavedPrompts | None = None
         self._tokenizer = tokenizer
         self._answers = SampledAnswers(tokenizer)
-        self._calls = CallMemory(self._saved_blocks)
+        self._calls = CallMemory(self._saved_blocks, max_call_ids)
         self._turns = TurnMemory()
 
     def completed(self, converted: Converted[Any]) -> tuple[Converted[Any], Recalled]:
