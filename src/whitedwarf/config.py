@@ -128,6 +128,9 @@ class ServeSettings:
     """Folder for beginnings of prompts that outlive the server, private to you. Default: none are written."""
     kv_disk_space_mb: Annotated[int, Parameter(validator=POSITIVE, group=_MEMORY)] = 4096
     """Megabytes that this folder may take; what is worth least goes first."""
+    kv_disk_format: Annotated[Literal["packed", "ds4"], Parameter(group=_MEMORY)] = "packed"
+    """How they are written. packed: as they are in memory, with a checksum; ds4: as ds4 reads them, about three times
+    larger. Both are read."""
     kv_cache_min_tokens: Annotated[int, Parameter(validator=Number(gte=0), group=_MEMORY)] = 512
     """Shorter beginnings are neither written nor read."""
     kv_cache_cold_max_tokens: Annotated[int, Parameter(validator=Number(gte=0), group=_MEMORY)] = 30_000

@@ -4,12 +4,14 @@ import hashlib
 import os
 import re
 import stat
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from fakes.kv_files import FakeFile, read_file, tool_map
 from kvstore.folder import LAYOUT, payload_of
+from whitedwarf.kvstore.dsv4 import size_bytes
 from whitedwarf.kvstore.file import RESPONSES_VISIBLE, Reason
 from whitedwarf.kvstore.payload import Payload
 from whitedwarf.kvstore.policy import Limits
@@ -115,7 +117,7 @@ SKIPPED = {
 @pytest.mark.parametrize("message", SKIPPED)
 def test_a_file_that_cannot_be_used_is_skipped_with_one_line(bench, message):
     path = bench.put(SKIPPED[message])
-    store = bench.open(quant_bits=2, same_quant_only=True, row_kind=1, model_mark=7)
+    store = bench.open(quant_bits=2, same_quant_only=True, layout=replace(LAYOUT, row_kind=1), model_mark=7)
     lines = len(bench.lines)
     assert store.take(PROMPT) is None
     assert store.take(PROMPT) is None
@@ -233,7 +235,7 @@ def test_a_trailer_that_is_not_known_here_is_not_cut_off(bench):
 
 
 def size_of(n: int, text: bytes) -> int:
-    return 52 + len(text) + LAYOUT.payload_bytes(n)
+    return 52 + len(text) + size_bytes(n, LAYOUT)
 
 
 def test_the_budget_holds_and_the_worst_goes(bench):

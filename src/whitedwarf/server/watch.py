@@ -30,6 +30,7 @@ class Watch:
         self._begun_s = time.monotonic()
         self._is_started = False
         self._has_token = False
+        self._repairs: dict[str, None] = {}
         metrics.count_begun(self._dialect, prepared.converted.unknown_fields, prepared.recalled)
 
     def hears(self, event: Event) -> None:
@@ -44,6 +45,7 @@ class Watch:
         for event in said:
             if isinstance(event, Repair):
                 self._metrics.count_repair(event.kind)
+                self._repairs[event.kind] = None
         if self._trace is not None:
             self._trace.reads(said)
 
@@ -78,6 +80,7 @@ class Watch:
             "generated": reply.generated_tokens,
             "seconds": round(seconds, 3),
             "why": reply.failure.message if reply.failure else "",
+            "repairs": ",".join(self._repairs),
             **_engine_facts(reply.finished),
         }
 
