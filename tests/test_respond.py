@@ -1,12 +1,14 @@
 """The road, without HTTP."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from server.conftest import tokenizer
 from server.serving import BODIES, HandEngine, Submitted, finished, says
+from whitedwarf.conversation.events import Event as Said
 from whitedwarf.engine.request import Event, FinishReason, Prefilled, Token
 from whitedwarf.errors import RequestError
 from whitedwarf.prompt.encode import ModelVersion
@@ -91,6 +93,35 @@ def test_an_answer_of_more_tokens_than_fit_gets_those_that_do(tokenizer: Tokeniz
     assert prepared.options.max_tokens == 1000 - len(prepared.ids) - 1
     assert way.prepare(body(CHAT, max_tokens=7), CHAT).options.max_tokens == 7
     assert way.prepare(body(CHAT), CHAT).options.max_tokens == prepared.options.max_tokens
+
+
+@pytest.mark.parametrize("dialect", [CHAT, RESPONSES], ids=lambda dialect: dialect.name)
+def test_an_answer_of_no_said_length_gets_the_servers_default(dialect: Dialect, tokenizer: Tokenizer) -> None:
+    way = Road(HandEngine(), tokenizer, local(ModelVersion.V4, default_max_tokens=25))
+    name = "max_output_tokens" if dialect is RESPONSES else "max_tokens"
+    assert way.prepare(body(dialect), dialect).options.max_tokens == 25
+    assert way.prepare(body(dialect, **{name: 100}), dialect).options.max_tokens == 100
+
+
+def test_a_witness_hears_all_and_reads_what_was_made_of_it(tokenizer: Tokenizer) -> None:
+    heard: list[Event] = []
+    read: list[Said] = []
+
+    class Ear:
+        def hears(self, event: Event) -> None:
+            heard.append(event)
+
+        def reads(self, said: Sequence[Said]) -> None:
+            read.extend(said)
+
+    engine = HandEngine(play=says(tokenizer, ["Hello"], reused=3))
+    way = road(engine, tokenizer)
+    reply = way.start(way.prepare(body(CHAT), CHAT))
+    reply.witness = Ear()
+    events = events_of(engine.next_request())
+    reply.take(events)
+    assert heard == events
+    assert [type(said).__name__ for said in read] == ["TextDelta", "Finished"]
 
 
 def test_a_prompt_that_leaves_room_for_no_token_is_refused(tokenizer: Tokenizer) -> None:

@@ -9,13 +9,14 @@ prepare requests; one answer is told by one thread at a time.
 
 import secrets
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 
 from whitedwarf.conversation.events import BackendReason
+from whitedwarf.conversation.events import Event as Said
 from whitedwarf.engine.generation import Generation
 from whitedwarf.engine.request import (
     Event,
@@ -57,6 +58,16 @@ class Backend(Protocol):
 
     def submit(self, ids: Ids, options: GenerateOptions, /) -> Generation:
         """Queue a request; EngineBusyError, EngineClosedError, ContextOverflowError."""
+
+
+class Witness(Protocol):
+    """Looks on while an answer is told: metrics, log, trace. It is quick and never raises."""
+
+    def hears(self, event: Event) -> None:
+        """The engine's events, each before what it leads to."""
+
+    def reads(self, said: Sequence[Said]) -> None:
+        """What the parser made of them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,7 +113,7 @@ class Road:
         """Read a request; RequestError where it is none, or where no answer would fit in the context."""
         converted, ids = self._read(body, dialect)
         options = GenerateOptions(
-            max_tokens=fitting_tokens(converted, len(ids), self.context_length),
+            max_tokens=fitting_tokens(converted, len(ids), self.context_length, self._policy.default_max_tokens),
             stop_ids=self._stop_ids,
             sampling=sampling_options(converted.inference),
             logprobs=wanted_logprobs(converted.inference),
@@ -134,7 +145,7 @@ class Reply:
     """One answer: the engine's events become the dialect's. Whoever holds it cancels `generation` when leaving early.
 
     `failure` says why there is no answer, once that is known; the counts grow with it. `finished` is
-    the engine's last word, if it was waited for.
+    the engine's last word, if it was waited for. `witness` may be set before anything is taken.
     """
 
     def __init__(self, prepared: Prepared, generation: Generation, tokenizer: Tokenizer) -> None:
@@ -145,6 +156,7 @@ class Reply:
         self.cached_tokens = 0
         self.generated_tokens = 0
         self.finished: Finished | None = None
+        self.witness: Witness | None = None
         self._dialect = dialect
         self._identity = _new_identity(dialect, converted.model)
         self._tokens = None if prepared.options.logprobs is None else TokenLog(tokenizer)
@@ -167,7 +179,7 @@ class Reply:
 
     def take(self, events: Iterable[Event]) -> list[Told]:
         """What tells these events of the engine."""
-        return [told for event in events for told in self._told(event)]
+        return [told for event in events for told in self._witnessed(event)]
 
     def fail(self, error: WhitedwarfError) -> list[Told]:
         """The last event of an answer that cannot go on; none where it is over."""
@@ -181,6 +193,11 @@ class Reply:
         answer = self._dialect.answer(self._identity)
         answer.take(told)
         return answer.body(without_calls=getattr(self._stream, "unfinished_calls", ()))
+
+    def _witnessed(self, event: Event) -> list[Told]:
+        if self.witness is not None:
+            self.witness.hears(event)
+        return self._told(event)
 
     def _told(self, event: Event) -> list[Told]:
         match event:
@@ -203,7 +220,7 @@ class Reply:
         self.generated_tokens += 1
         if self._tokens is not None:
             self._tokens.add(token.id, token.logprob or 0.0, [(one.id, one.logprob) for one in token.best])
-        told = self._stream.take(self._parser.feed_ids((token.id,)))
+        told = self._stream.take(self._read(self._parser.feed_ids((token.id,))))
         if self._parser.is_finished:  # a stop string, or a call without end
             self.generation.cancel()
         return told
@@ -216,7 +233,12 @@ class Reply:
         if reason is None:
             return self.fail(finished.error or EngineClosedError("the server is shutting down: ask again later"))
         self._measure(finished.reused_tokens)
-        return self._stream.take(self._parser.finish(reason))
+        return self._stream.take(self._read(self._parser.finish(reason)))
+
+    def _read(self, said: Sequence[Said]) -> Sequence[Said]:
+        if self.witness is not None and said:
+            self.witness.reads(said)
+        return said
 
 
 _REASONS = {FinishReason.STOP: BackendReason.STOP, FinishReason.LENGTH: BackendReason.LENGTH}

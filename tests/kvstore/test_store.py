@@ -366,3 +366,23 @@ def test_names_of_all_prefixes_come_from_one_pass():
     text = b"some text \xf0\x9f"
     found = prefix_names(text, {0, 4, len(text), 99})
     assert found == {n: hashlib.sha1(text[:n]).hexdigest() for n in (0, 4, len(text))}
+
+
+def test_the_store_can_say_what_it_did(bench):
+    each = size_of(9, b"text0")
+    bench.put(FakeFile(magic=b"XYZ"))
+    store = bench.open(budget_bytes=3 * each)
+    assert (store.stats.files, store.stats.bytes, store.stats.budget_bytes) == (1, each + 24, 3 * each)
+    for i in range(2):
+        bench.now += 1
+        save(store, b"text%d" % i, reason=Reason.EVICT)
+    store.take(b"text1")
+    assert save(store, b"x" * 3 * each) is None
+    (bench.folder / f"{FakeFile().name}.kv").unlink()
+    save(store, b"text2", n=8)
+    stats = store.stats
+    assert (stats.files, stats.bytes) == (2, sum(path.stat().st_size for path in bench.folder.iterdir()))
+    assert stats.stored == {"evict": 2, "cold": 1}
+    assert (stats.hits, stats.consumed, stats.skipped, stats.evicted, stats.failed) == (1, 0, 1, 1, 1)
+    assert (stats.read_bytes, stats.written_bytes) == (each, 2 * each + size_of(8, b"text2"))
+    assert stats.read_s > 0 < stats.written_s

@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from whitedwarf.engine.prefix import SaveReason
 from whitedwarf.engine.request import GREEDY, GenerateOptions, Reuse
 from whitedwarf.errors import UsageError
 from whitedwarf.kvstore.file import KvFile, Reason
+from whitedwarf.model.base import Span
 from whitedwarf.prompt.special import SpecialToken
 from whitedwarf.prompt.tokenizer import Tokenizer
 from whitedwarf.server.disk_prefixes import MAX_WAITING, DiskPrefixes
@@ -204,8 +206,128 @@ def test_a_disk_that_is_behind_holds_up_no_answer(loaded, serve, tokenizer, monk
             store.save(np.array(PROMPT, np.int32), state.snapshot(), SaveReason.EVICT)
         is_free.set()
     assert "prefix_not_saved" in caplog.messages
+    assert store.stats.dropped in (2, 3)  # the writer may have taken one
     with pytest.raises(ValueError, match="closed"):
         store.save(np.array(PROMPT, np.int32), state.snapshot(), SaveReason.EVICT)
+
+
+@pytest.fixture
+def open_store(loaded, serve, tokenizer) -> Callable[..., DiskPrefixes]:
+    settings = disk_settings(serve, loaded.transformer, loaded.gguf, quality=False)
+    assert settings is not None
+    return lambda **more: DiskPrefixes(loaded.transformer, tokenizer, settings, **more)
+
+
+def save_all(store: DiskPrefixes, loaded: LoadedModel, *prompts: Sequence[int]) -> None:
+    """Their states, as the engine offers them at its end."""
+    with store:
+        for ids in prompts:
+            state = loaded.transformer.new_state()
+            [logits] = loaded.transformer.forward([Span(state, np.array(ids, np.int32))])
+            store.save(np.array(ids, np.int32), state.snapshot(), SaveReason.SHUTDOWN, logits[-1])
+
+
+def the_file(serve: ServeSettings) -> Path:
+    assert serve.kv_disk_dir is not None
+    (path,) = serve.kv_disk_dir.glob("*.kv")
+    return path
+
+
+def test_saved_texts_with_which_a_text_begins_are_told_longest_first(open_store, loaded, tokenizer) -> None:
+    short, long = PROMPT[:100], PROMPT[:200]
+    save_all(open_store(), loaded, short, long, [*PROMPT[:150], *SUFFIX])
+    text = b"".join(map(tokenizer.token_bytes, [*PROMPT[:210], *SUFFIX]))
+    with open_store() as store:
+        assert [ids.tolist() for ids in store.spoken(text)] == [long, short]
+        assert list(store.spoken(b"something else")) == list(store.spoken(b"")) == []
+
+
+@pytest.mark.parametrize("token", [5000, 99])  # outside the vocabulary; another one
+def test_tokens_that_do_not_spell_the_text_of_their_file_are_not_told(
+    open_store, loaded, serve, tokenizer, token
+) -> None:
+    save_all(open_store(), loaded, PROMPT[:100])
+    data = bytearray(the_file(serve).read_bytes())
+    with KvFile(the_file(serve)) as file:
+        text, at = file.text(), 52 + file.text_bytes + 52
+    data[at : at + 4] = token.to_bytes(4, "little")
+    the_file(serve).write_bytes(data)
+    with open_store() as store:
+        assert list(store.spoken(text + b" more")) == []
+
+
+def test_what_calls_said_comes_back_by_their_ids(open_store, loaded, serve, tokenizer) -> None:
+    words = tokenizer.token_bytes(PROMPT[40]) + tokenizer.token_bytes(PROMPT[41])
+    asked = []
+
+    def tools(text: bytes) -> dict[str, bytes]:
+        asked.append((threading.current_thread().name, text))
+        return {"call_a": words, "call_b": b"not in the text"}
+
+    save_all(open_store(tools=tools), loaded, PROMPT[:100])
+    assert asked == [("whitedwarf-kv-writer", b"".join(map(tokenizer.token_bytes, PROMPT[:100])))]
+    with open_store() as store:
+        assert store.blocks({"call_a", "call_b", "call_c"}) == {"call_a": words}
+        assert store.blocks(set()) == {}
+        the_file(serve).write_bytes(b"KVC damaged")
+        assert store.blocks({"call_a"}) == {}
+
+
+def test_a_state_is_saved_although_nobody_can_say_what_its_calls_said(open_store, loaded, serve, caplog) -> None:
+    def tools(text: bytes) -> dict[str, bytes]:
+        raise RuntimeError("a bug")
+
+    save_all(open_store(tools=tools), loaded, PROMPT[:100])
+    assert files(serve) == {100: Reason.SHUTDOWN}
+    assert "no_tools_saved" in caplog.messages
+
+
+def test_the_logits_after_the_last_token_are_in_the_file(open_store, loaded, serve, caplog) -> None:
+    ids = np.array(PROMPT[:100], np.int32)
+    [logits] = loaded.transformer.forward([Span(loaded.transformer.new_state(), ids)])
+    with caplog.at_level(logging.INFO):
+        save_all(open_store(), loaded, PROMPT[:100])
+    with KvFile(the_file(serve)) as file:
+        held = np.frombuffer(file.payload(), "<f4", len(logits[-1]), 52 + 4 * 100)
+    assert np.array_equal(held, logits[-1])
+    assert not [record for record in caplog.records if hasattr(record, "next_logits")]
+
+
+def test_the_log_says_where_there_were_no_logits_to_save(open_store, loaded, caplog) -> None:
+    state = loaded.transformer.new_state()
+    loaded.transformer.forward([Span(state, np.array(PROMPT[:100], np.int32))])
+    with caplog.at_level(logging.INFO), open_store() as store:
+        store.save(np.array(PROMPT[:100], np.int32), state.snapshot(), SaveReason.EVICT)
+    assert [record.next_logits for record in caplog.records if hasattr(record, "next_logits")] == ["zeros"]
+
+
+def test_states_that_could_not_be_written_are_counted(open_store, loaded, serve, tokenizer) -> None:
+    with open_store() as store:
+        store.save(np.array(PROMPT[:100], np.int32), loaded.transformer.new_state().snapshot(), SaveReason.EVICT)
+    assert (store.stats.failed, store.stats.files, store.stats.stored) == (1, 0, {})
+    save_all(store := open_store(), loaded, PROMPT[:100])
+    assert (store.stats.failed, store.stats.files, store.stats.stored) == (0, 1, {"shutdown": 1})
+    assert store.stats.bytes == store.stats.written_bytes == the_file(serve).stat().st_size
+
+
+def test_other_threads_may_ask_while_the_engine_looks_and_the_writer_writes(open_store, loaded, tokenizer) -> None:
+    prompts = [PROMPT[i : i + 70] for i in range(0, 120, 10)]
+    text = b"".join(map(tokenizer.token_bytes, PROMPT))
+    store, is_over = open_store(), threading.Event()
+
+    def ask() -> list[int]:
+        found = []
+        while not is_over.is_set():
+            store.blocks({"call_a"})
+            found += [len(ids) for ids in store.spoken(text)]
+        return found
+
+    with ThreadPoolExecutor(2) as pool:
+        answers = [pool.submit(ask) for _ in range(2)]
+        save_all(store, loaded, *prompts)
+        assert store.find(np.array(PROMPT, np.int32)) is not None
+        is_over.set()
+        assert {length for answer in answers for length in answer.result(PATIENCE_S)} <= {70}
 
 
 def test_options_that_contradict_one_another_are_refused() -> None:

@@ -1,11 +1,13 @@
 """The files in one directory: which there are, reading those that may be damaged, writing whole ones.
 
 Promises: a file appears whole or not at all, whenever the process dies; one that cannot be read is skipped with one
-line in the log, and looked at again only when it is another one. Does not know which prefixes are worth anything.
+line in the log, and looked at again only when it is another one. Any thread may ask and read; one at a time writes.
+Does not know which prefixes are worth anything.
 """
 
 import os
 import re
+import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +17,7 @@ from typing import TypeVar
 from whitedwarf.errors import FileFormatError
 from whitedwarf.kvstore.file import KvFile, write_all
 from whitedwarf.kvstore.policy import Entry
+from whitedwarf.kvstore.stats import Tally
 
 FILE_NAME = re.compile(r"([0-9a-f]{40})\.kv")
 TEMPORARY_NAME = re.compile(r"[0-9a-f]{40}\.kv\.tmp\.([0-9]{1,9})")
@@ -35,10 +38,11 @@ class _Seen:
 class Directory:
     """`accept` makes the entry of an opened file, or raises FileFormatError saying why it is not for us."""
 
-    def __init__(self, path: Path, log: Log, accept: Callable[[KvFile], Entry]) -> None:
+    def __init__(self, path: Path, log: Log, tally: Tally, accept: Callable[[KvFile], Entry]) -> None:
         """Make it, private, and clear what dead writers left. Raises OSError."""
         self.path = path
-        self._log, self._accept = log, accept
+        self._log, self._tally, self._accept = log, tally, accept
+        self._listing = threading.Lock()
         self._seen: dict[str, _Seen] = {}
         self._refused: dict[str, Signature] = {}  # their payloads turned out to be useless
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -46,6 +50,11 @@ class Directory:
 
     def entries(self) -> dict[str, Entry]:
         """The usable files as they are now, by name; only files that changed are opened."""
+        with self._listing:
+            self._look()
+            return {name: seen.entry for name, seen in self._seen.items() if seen.entry is not None}
+
+    def _look(self) -> None:
         now: dict[str, _Seen] = {}
         for name, signature in self._listed():
             seen = self._seen.get(name)
@@ -56,7 +65,12 @@ class Directory:
             else:
                 now[name] = seen
         self._seen = now
-        return {name: seen.entry for name, seen in now.items() if seen.entry is not None}
+
+    @property
+    def held(self) -> tuple[int, int]:
+        """Files, usable or not, and their bytes, when it was last looked."""
+        seen = self._seen  # is replaced, never changed
+        return len(seen), sum(file.signature[1] for file in seen.values())
 
     def path_of(self, name: str) -> Path:
         return self.path / f"{name}.kv"
@@ -69,8 +83,13 @@ class Directory:
         except FileNotFoundError:
             return None
         except (OSError, FileFormatError) as error:
-            self._log(f"kv cache: skipped {error}")
+            self.skip(str(error))
             return None
+
+    def skip(self, what: str) -> None:
+        """Tell and count a file that is not used."""
+        self._log(f"kv cache: skipped {what}")
+        self._tally.add(skipped=1)
 
     def refuse(self, name: str) -> None:
         """Do not use this file again until it is another one."""

@@ -22,6 +22,7 @@ TEXT_SIZE = struct.Struct("<I")
 HEAD_BYTES = HEADER.size + TEXT_SIZE.size
 PAYLOAD_HEADER_BYTES = 52
 LARGEST_UINT32 = 2**32 - 1
+FLAGS_OFFSET, HITS_OFFSET, LAST_USED_OFFSET = 6, 12, 32  # what is changed in place
 
 HAS_TOOLS = 1  # a map of tool calls follows the payload
 RESPONSES_VISIBLE = 2  # the key text is what a Responses client will send again, not what the tokens say
@@ -104,12 +105,6 @@ class Header:
         why = Reason(reason) if reason in list(Reason) else Reason.UNKNOWN
         return cls(bits, why, tokens, context, payload_bytes, created, last_used, hits, flags, model, abi, rows, mark)
 
-    def hit(self, now: int) -> "Header":
-        return replace(self, hits=min(self.hits + 1, LARGEST_UINT32), last_used=now)
-
-    def used(self, now: int) -> "Header":
-        return replace(self, last_used=now)
-
 
 class KvFile:
     """One open file. Everything is read through one descriptor, so a rename over its name changes nothing here."""
@@ -160,19 +155,32 @@ class KvFile:
         size = self.size_bytes - self.tools_offset
         return decode_tools(self._read(self.tools_offset, size, "tool map"), max_ids)
 
-    def rewrite_header(self, header: Header) -> None:
-        """In place, in one write."""
-        os.pwrite(self._descriptor, header.to_bytes(), 0)
-        self.header = header
+    def count_hit(self, now: int) -> None:
+        hits = min(self.header.hits + 1, LARGEST_UINT32)
+        self._rewrite(HITS_OFFSET, hits.to_bytes(4, "little"))
+        self.header = replace(self.header, hits=hits)
+        self.mark_used(now)
+
+    def mark_used(self, now: int) -> None:
+        self._rewrite(LAST_USED_OFFSET, now.to_bytes(8, "little"))
+        self.header = replace(self.header, last_used=now)
 
     def rewrite_tools(self, blocks: ToolBlocks, now: int) -> None:
         """Replace what follows the payload. The flag is off meanwhile: a crash costs the map, never the file."""
-        kept = self.header.flags & ~HAS_TOOLS
-        self.rewrite_header(replace(self.header, flags=kept, last_used=now))
+        self.mark_used(now)
+        self._set_flags(self.header.flags & ~HAS_TOOLS)
         os.ftruncate(self._descriptor, self.tools_offset)
         if blocks:
             write_all(self._descriptor, encode_tools(blocks), self.tools_offset)
-            self.rewrite_header(replace(self.header, flags=kept | HAS_TOOLS))
+            self._set_flags(self.header.flags | HAS_TOOLS)
+
+    def _set_flags(self, flags: int) -> None:
+        self._rewrite(FLAGS_OFFSET, bytes([flags]))
+        self.header = replace(self.header, flags=flags)
+
+    def _rewrite(self, offset: int, field: bytes) -> None:
+        """One field of the header and no other: somebody else may be changing those at the same time."""
+        os.pwrite(self._descriptor, field, offset)
 
     def _regular_size(self) -> int:
         status = os.fstat(self._descriptor)

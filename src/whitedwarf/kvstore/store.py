@@ -1,8 +1,8 @@
 """The directory of saved prefixes: finds the best one for a prompt, writes new ones, keeps to its budget.
 
 Promises: files are private (0600, in a directory made 0700) and appear whole or not at all, whenever the process dies;
-a file that cannot be used is skipped with one line in the log; no failure of the disk fails a request. One thread at a
-time; other processes may use the directory too.
+a file that cannot be used is skipped with one line in the log; no failure of the disk fails a request. Any thread may
+look and load, one at a time saves; other processes may use the directory too.
 """
 
 import hashlib
@@ -29,6 +29,7 @@ from whitedwarf.kvstore.file import (
 )
 from whitedwarf.kvstore.payload import Ids, Layout, Payload, read_ids, read_payload, write_payload
 from whitedwarf.kvstore.policy import Entry, Incoming, Limits
+from whitedwarf.kvstore.stats import StoreStats, Tally
 
 DEFAULT_BUDGET_BYTES = 4096 << 20
 
@@ -66,8 +67,14 @@ class KvStore:
         """Make the directory, clear what dead writers left, get within the budget. Raises OSError."""
         self.settings = settings
         self._log, self._clock = log, clock
-        self._directory = Directory(settings.directory, log, self._entry)
+        self._tally = Tally()
+        self._directory = Directory(settings.directory, log, self._tally, self._entry)
         self._evict(None, frozenset())
+
+    @property
+    def stats(self) -> StoreStats:
+        """From any thread; looks at no file."""
+        return self._tally.stats(*self._directory.held, self.settings.budget_bytes)
 
     def entries(self) -> list[Entry]:
         """The healthy files as they are now, usable or not."""
@@ -93,6 +100,7 @@ class KvStore:
             self._directory.refuse(entry.name)
             return None
         self._count(entry)
+        self._tally.add(hits=1, read_bytes=entry.file_bytes, read_s=time.monotonic() - started)
         self._tell("hit", entry.name, entry.num_tokens, entry.file_bytes, started)
         return hit
 
@@ -125,11 +133,14 @@ class KvStore:
         total = size + (len(encode_tools(blocks)) if blocks else 0)
         if not policy.fits(total, self.settings.budget_bytes):
             self._log(f"kv cache: skipped {name[:12]}: {total} bytes do not fit the budget")
+            self._tally.add(failed=1)
             return None
         self._evict(self._incoming(name, text, total), spared)
         started = time.monotonic()
         if not self._write(name, text, payload, self._header(payload, reason, flags, bool(blocks)), blocks):
             return None
+        self._directory.entries()  # `stats` tell of the new one
+        self._tally.stored(reason, total, time.monotonic() - started)
         self._tell(f"stored ({reason.name.lower()})", name, payload.num_tokens, total, started)
         return name
 
@@ -158,10 +169,11 @@ class KvStore:
         try:
             if policy.after_hit(entry.num_tokens, self.settings.limits) == "consume":
                 self._directory.remove(entry.name)
+                self._tally.add(consumed=1)
                 self._log(f"kv cache: consumed {entry.name[:12]}")
                 return
             with KvFile(self._directory.path_of(entry.name), writable=True) as file:
-                file.rewrite_header(file.header.hit(self._now()))
+                file.count_hit(self._now())
         except (OSError, FileFormatError) as error:
             self._log(f"kv cache: could not count the hit of {entry.name[:12]}: {error}")
 
@@ -180,7 +192,7 @@ class KvStore:
         held = file.tools()
         # what follows the payload of a file with flags unknown here is not ours to cut off
         if blocks.items() <= held.items() or file.header.flags & ~KNOWN_FLAGS:
-            file.rewrite_header(file.header.used(self._now()))
+            file.mark_used(self._now())
         else:
             file.rewrite_tools(held | dict(blocks), self._now())
         return True
@@ -208,6 +220,7 @@ class KvStore:
             self._directory.write(name, chain(head, write_payload(payload, self.settings.layout), trailer))
         except OSError as error:
             self._log(f"kv cache: could not store {name[:12]}: {error}")
+            self._tally.add(failed=1)
             return False
         return True
 
@@ -222,6 +235,7 @@ class KvStore:
         for entry in policy.victims(self.entries(), budget, self._now(), incoming, spared):
             try:
                 self._directory.remove(entry.name)
+                self._tally.add(evicted=1)
                 self._log(f"kv cache: evicted {entry.name[:12]}, {entry.num_tokens} tokens, {entry.file_bytes} bytes")
             except OSError as error:
                 self._log(f"kv cache: could not evict {entry.name[:12]}: {error}")
@@ -230,7 +244,7 @@ class KvStore:
         header, name = file.header, file.path.stem
         problem = self._problem(header)
         if problem is not None:
-            self._log(f"kv cache: skipped {name}.kv: {problem}")
+            self._directory.skip(f"{name}.kv: {problem}")
         return Entry(
             name=name,
             text_bytes=file.text_bytes,

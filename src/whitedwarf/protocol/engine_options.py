@@ -14,8 +14,13 @@ from whitedwarf.protocol.resolution import resolve_max_tokens
 _SAMPLING = SamplingOptions()
 
 
-def fitting_tokens(converted: Converted[Any], prompt_tokens: int, context_length: int) -> int:
-    """How long the answer may get. More than fits is no error: agents ask for a fixed number, whatever the context."""
+def fitting_tokens(
+    converted: Converted[Any], prompt_tokens: int, context_length: int, default: int | None = None
+) -> int:
+    """How long the answer may get. More than fits is no error: agents ask for a fixed number, whatever the context.
+
+    `default` is for a request that asks for no length (Policy.default_max_tokens).
+    """
     room = context_length - prompt_tokens - 1
     if room < 1:
         raise ContextLengthExceeded(
@@ -24,7 +29,8 @@ def fitting_tokens(converted: Converted[Any], prompt_tokens: int, context_length
             prompt_tokens,
             context_length,
         )
-    asked, conversation = converted.inference.max_tokens, converted.conversation
+    asked = default if converted.inference.max_tokens is None else converted.inference.max_tokens
+    conversation = converted.conversation
     return resolve_max_tokens(
         None if asked is None else min(asked, room),
         prompt_tokens,

@@ -46,6 +46,7 @@ class Policy:
     messages_web_search: HostedTools = HostedTools.REFUSED
     thinking_max_tokens: int = OFFICIAL_MAX_TOKENS
     non_thinking_max_tokens: int = OFFICIAL_MAX_TOKENS
+    default_max_tokens: int | None = None  # of an answer that asks for no length; None: the official library's choice
 
     def max_tokens_bound(self, *, is_thinking: bool) -> int:
         """The most tokens that an answer may ask for."""
@@ -55,6 +56,12 @@ class Policy:
 OFFICIAL = Policy(is_official=True)
 
 
-def local(version: ModelVersion) -> Policy:
+def local(version: ModelVersion, default_max_tokens: int | None = None) -> Policy:
     """Our server's own reading, for the one model it runs: any model name means that one."""
-    return Policy(is_official=False, models={}, other_models=version, messages_web_search=HostedTools.DROPPED)
+    return Policy(
+        is_official=False,
+        models={},
+        other_models=version,
+        messages_web_search=HostedTools.DROPPED,
+        default_max_tokens=default_max_tokens,
+    )

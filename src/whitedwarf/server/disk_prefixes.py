@@ -1,19 +1,20 @@
 """The engine's second level of reuse: states of prompts in the files of kvstore (product.md B.18).
 
-The engine thread looks and reads, a thread of its own writes: an answer waits for no disk. Promises: what is handed out
-was saved under exactly these token ids; what cannot be written, or not soon enough, is one line in the log and costs
+The engine thread looks and reads, a thread of its own writes: an answer waits for no disk. Whoever prepares prompts may
+ask from any thread which saved texts one begins with, and for the words of tool calls. Promises: what is handed out was
+saved under exactly these token ids; what cannot be read, written, or not soon enough, is one line in the log and costs
 only the reuse.
 
-The format has a place for the logits after the last token. The engine always runs a prompt's last token itself and has
-none to give when it offers a state, so zeros are written: nothing of ours reads them, and the log says so.
+The format has a place for the logits after the last token. Where the engine has none to give, zeros are written:
+nothing of ours reads them, and the log says so.
 """
 
 import logging
 import queue
 import threading
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Set
+from dataclasses import dataclass, replace
 from functools import partial
 from types import TracebackType
 from typing import Self
@@ -26,8 +27,9 @@ from whitedwarf.kvstore import policy
 from whitedwarf.kvstore.file import Reason
 from whitedwarf.kvstore.payload import Payload
 from whitedwarf.kvstore.policy import Entry
+from whitedwarf.kvstore.stats import StoreStats
 from whitedwarf.kvstore.store import KvStore, StoreSettings
-from whitedwarf.model.base import Ids, Snapshot
+from whitedwarf.model.base import Ids, Logits, Snapshot
 from whitedwarf.model.session_payload import SessionArrays
 from whitedwarf.model.state import StateSnapshot
 from whitedwarf.model.transformer import Transformer
@@ -37,7 +39,14 @@ from whitedwarf.prompt.tokenizer import Tokenizer
 MAX_WAITING = 4  # states that may wait for the disk; each keeps its memory
 MAX_PLANS = 64  # prompts of which a cold save is still expected
 
+ToolsIn = Callable[[bytes], Mapping[str, bytes]]  # a key text -> call ids and the words of those calls that occur in it
+
 log = logging.getLogger(__name__)
+
+
+def no_tools(text: bytes) -> Mapping[str, bytes]:
+    """Where nobody remembers how calls were worded."""
+    return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +56,7 @@ class _Save:
     ids: Ids
     snapshot: StateSnapshot
     reason: Reason
+    logits: Logits | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,43 +73,71 @@ class _Plan:
 class DiskPrefixes:
     """A `PrefixStore`. Close it after the engine: what the engine offered at its end is written before that returns."""
 
-    def __init__(self, model: Transformer, tokenizer: Tokenizer, settings: StoreSettings) -> None:
-        """Raises OSError when the directory cannot be made or read."""
+    def __init__(
+        self, model: Transformer, tokenizer: Tokenizer, settings: StoreSettings, tools: ToolsIn = no_tools
+    ) -> None:
+        """`tools` is asked on the writer's thread. Raises OSError when the directory cannot be made or read."""
         self._arrays = SessionArrays(model)
-        self._tokenizer = tokenizer
+        self._tokenizer, self._tools = tokenizer, tools
         self._limits = settings.limits
         self._no_logits = np.zeros(settings.layout.vocab_size, np.float32)
         self._user, self._assistant = map(tokenizer.special_id, (SpecialToken.USER, SpecialToken.ASSISTANT))
-        # A store is one thread's; several may share a directory, as processes do.
-        self._reader, self._writer = (KvStore(settings, log.info) for _ in range(2))
+        self._store = KvStore(settings, log.info)
         self._plans: deque[_Plan] = deque(maxlen=MAX_PLANS)
         self._saves: queue.Queue[_Save | None] = queue.Queue(MAX_WAITING)
+        self._num_failed = 0  # counted by the writer's thread
+        self._num_dropped = 0  # counted by the engine's
         self._is_closed = False
         self._thread = threading.Thread(target=self._write_all, name="whitedwarf-kv-writer", daemon=True)
         self._thread.start()
 
+    @property
+    def stats(self) -> StoreStats:
+        """From any thread: numbers of about now."""
+        stats = self._store.stats
+        return replace(stats, failed=stats.failed + self._num_failed, dropped=self._num_dropped)
+
     def find(self, ids: Ids) -> StoredPrefix | None:
         """The longest prefix on disk that is shorter than `ids`; only heads and ids of files are read."""
         self._plan(ids)
-        if not self._reader.entries():
+        if not self._store.entries():
             return None
         text = self._text(ids)
-        for entry in self._reader.candidates(text):
-            held = self._reader.ids(entry)
+        for entry in self._store.candidates(text):
+            held = self._store.ids(entry)
             if held is not None and len(held) < len(ids) and np.array_equal(held, ids[: len(held)]):
                 return StoredPrefix(len(held), partial(self._load, entry, held, text))
         return None
 
-    def save(self, ids: Ids, snapshot: Snapshot, reason: SaveReason) -> None:
-        """Queue the state where the policy wants it; at shutdown wait for room in the queue, otherwise never."""
+    def spoken(self, text: bytes) -> Iterator[Ids]:
+        """From any thread: the tokens of saved prefixes that spell what `text` begins with, longest first.
+
+        Files of ds4 whose key is what the client saw, and not what the tokens say, are left out: with hidden reasoning
+        in it the prompt would be another one.
+        """
+        for entry in self._store.candidates(text):
+            ids = self._store.ids(entry)
+            if ids is not None and self._spells(ids, text[: entry.text_bytes]):
+                yield ids
+
+    def blocks(self, call_ids: Set[str]) -> Mapping[str, bytes]:
+        """From any thread: what the model wrote for these tool calls, as far as files know."""
+        return self._store.tools(call_ids) if call_ids else {}
+
+    def save(self, ids: Ids, snapshot: Snapshot, reason: SaveReason, logits: Logits | None = None) -> None:
+        """Queue the state where the policy wants it; at shutdown wait for room in the queue, otherwise never.
+
+        `logits` (vocab,): after the last of `ids`.
+        """
         why = self._reason(ids, reason)
         if why is None:
             return
         if self._is_closed or not isinstance(snapshot, StateSnapshot):
             raise ValueError("the store is closed, or the state is not of its model")
         try:
-            self._saves.put(_Save(ids, snapshot, why), block=reason is SaveReason.SHUTDOWN)
+            self._saves.put(_Save(ids, snapshot, why, logits), block=reason is SaveReason.SHUTDOWN)
         except queue.Full:
+            self._num_dropped += 1
             log.info("prefix_not_saved", extra={"tokens": len(ids), "reason": reason, "why": "the disk is behind"})
 
     def close(self) -> None:
@@ -134,13 +172,19 @@ class DiskPrefixes:
         return Reason.CONTINUED if policy.is_continued_point(len(ids), 0, self._limits) else None
 
     def _load(self, entry: Entry, ids: Ids, text: bytes) -> Snapshot:
-        hit = self._reader.load(entry, text)
+        hit = self._store.load(entry, text)
         if hit is None or not np.array_equal(hit.payload.ids, ids):
             raise FileFormatError(f"{entry.name}.kv: damaged, or changed since it was found. It is not used.")
         return self._arrays.snapshot(len(ids), hit.payload.layers)
 
-    def _text(self, ids: Sequence[int] | Ids) -> bytes:
-        return b"".join(map(self._tokenizer.token_bytes, np.asarray(ids).tolist()))
+    def _text(self, ids: Ids) -> bytes:
+        return b"".join(map(self._tokenizer.token_bytes, ids.tolist()))
+
+    def _spells(self, ids: Ids, text: bytes) -> bool:
+        try:
+            return self._text(ids) == text
+        except ValueError:  # tokens that the vocabulary does not have
+            return False
 
     def _write_all(self) -> None:
         """The writer's whole life."""
@@ -149,11 +193,25 @@ class DiskPrefixes:
             try:
                 name = self._write(item)
             except Exception:  # a full disk, or memory: the next one may fit
+                self._num_failed += 1
                 log.warning("saving_prefix_failed", exc_info=True, extra=facts)
                 continue
             if name is not None:
-                log.info("prefix_saved", extra={**facts, "file": name[:12], "next_logits": "zeros"})
+                log.info("prefix_saved", extra=facts | {"file": name[:12]} | _mark(item.logits))
 
     def _write(self, item: _Save) -> str | None:
-        payload = Payload(item.ids, self._no_logits, self._arrays.of(item.snapshot))
-        return self._writer.save(self._text(item.ids), payload, item.reason)
+        text = self._text(item.ids)
+        logits = self._no_logits if item.logits is None else item.logits
+        payload = Payload(item.ids, logits, self._arrays.of(item.snapshot))
+        return self._store.save(text, payload, item.reason, tools=self._tools_in(text))
+
+    def _tools_in(self, text: bytes) -> Mapping[str, bytes]:
+        try:
+            return self._tools(text)
+        except Exception:  # somebody else's code; the state is worth its file without them
+            log.warning("no_tools_saved", exc_info=True)
+            return {}
+
+
+def _mark(logits: Logits | None) -> dict[str, str]:
+    return {"next_logits": "zeros"} if logits is None else {}
