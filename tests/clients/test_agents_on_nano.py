@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from clients.agents import ALL, CODEX, PATIENCE_S, PI, Agent, Home, ended, settle, stop
-from clients.server_process import ServerProcess, serving, whole
+from clients.agents import AGENTS, ALL, CODEX, PATIENCE_S, PI, VARIANTS, Agent, Home, ended, settle, stop
+from clients.server_process import Request, ServerProcess, serving, whole
 
 pytestmark = [pytest.mark.clients, pytest.mark.slow]
 
@@ -28,36 +28,21 @@ def test_names_are_those_of_the_programs() -> None:
     assert BARE_TOKENS.keys() == {agent.program for agent in ALL}
 
 
-@pytest.mark.parametrize("agent", ALL, ids=lambda agent: agent.name)
+@pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.name)
 def test_a_long_prompt_is_computed_once_whatever_becomes_of_the_server(
     agent: Agent, clients: Path, have: Callable[[Agent], None], tmp_path: Path
 ) -> None:
     have(agent)
-    answers = [_call(agent, "one"), _waiting_call(agent, "two"), _waiting_call(agent, "three"), _final()]
-    disk = ("--kv-disk-dir", str(tmp_path / "kv"))
-    with serving(tmp_path, answers, *CONTEXT, *disk, is_scripted=False) as server:
-        home = settle(agent, clients, tmp_path, server.url)
-        with home.start(_long_prompt(agent)) as run:
-            try:
-                _restart_during(home, server, "two", signal.SIGTERM)
-                _restart_during(home, server, "three", signal.SIGKILL)
-                printed = ended(run)
-            finally:
-                stop(run)
-        first, in_memory, after_end, after_kill = server.wait_for_requests(4)
-    assert "The star is found." in printed
-    assert [(home.work / f"{name}.txt").read_text() for name in ("one", "two", "three")] == [
-        "one-42\n",
-        "two-42\n",
-        "three-42\n",
-    ]
-    for request in (first, in_memory, after_end, after_kill):
-        print(f"{agent.name}: {request.prompt} of which {request.cached} known ({request.reuse})")
+    first = _run_through_restarts(agent, _long_prompt(agent), clients, tmp_path)
     assert first.prompt >= LONG_TOKENS
-    assert in_memory.cached >= first.known_after - EXACT
-    assert (after_end.reuse, after_kill.reuse) == ("disk", "disk")
-    assert after_end.cached >= in_memory.known_after - EXACT
-    assert after_kill.cached >= in_memory.known_after - EXACT  # what the killed server had found there
+
+
+@pytest.mark.parametrize("agent", VARIANTS, ids=lambda agent: agent.name)
+def test_other_interfaces_compute_nothing_twice_either(
+    agent: Agent, clients: Path, have: Callable[[Agent], None], tmp_path: Path
+) -> None:
+    have(agent)
+    _run_through_restarts(agent, "Find the star.", clients, tmp_path)
 
 
 @pytest.mark.parametrize("agent", [PI, CODEX], ids=lambda agent: agent.name)
@@ -79,6 +64,33 @@ def test_what_a_killed_server_had_saved_is_not_computed_again(
     print(f"{agent.name}: {first.prompt}, killed, then {second.prompt} of which {second.cached} known ({second.reuse})")
     assert second.reuse == "disk"
     assert second.cached >= first.prompt // 2
+
+
+def _run_through_restarts(agent: Agent, prompt: str, clients: Path, folder: Path) -> Request:
+    """Three calls: the server goes on, is ended, is killed. Nothing known before may be computed again -> the first."""
+    answers = [_call(agent, "one"), _waiting_call(agent, "two"), _waiting_call(agent, "three"), _final()]
+    disk = ("--kv-disk-dir", str(folder / "kv"))
+    with serving(folder, answers, *CONTEXT, *disk, is_scripted=False) as server:
+        home = settle(agent, clients, folder, server.url)
+        with home.start(prompt) as run:
+            try:
+                _restart_during(home, server, "two", signal.SIGTERM)
+                _restart_during(home, server, "three", signal.SIGKILL)
+                printed = ended(run)
+            finally:
+                stop(run)
+        requests = server.wait_for_requests(4)
+    assert "The star is found." in printed
+    for name in ("one", "two", "three"):
+        assert (home.work / f"{name}.txt").read_text() == f"{name}-42\n"
+    for request in requests:
+        print(f"{agent.name}: {request.prompt} of which {request.cached} known ({request.reuse})")
+    first, in_memory, after_end, after_kill = requests
+    assert in_memory.cached >= first.known_after - EXACT
+    assert (after_end.reuse, after_kill.reuse) == ("disk", "disk")
+    assert after_end.cached >= in_memory.known_after - EXACT
+    assert after_kill.cached >= in_memory.known_after - EXACT  # what the killed server had found there
+    return first
 
 
 def _call(agent: Agent, name: str) -> dict[str, object]:
