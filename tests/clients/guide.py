@@ -5,6 +5,7 @@ every reader puts in its place is changed here: the address, and what the agent 
 """
 
 import re
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,7 +32,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One client's part of the document; the text before the first heading is the section "" ."""
+    """One client's part of the document; the text before the first heading is the section of no title."""
 
     title: str
     prose: str
@@ -52,6 +53,15 @@ def sections() -> dict[str, Section]:
     parts = _HEADING.split(DOCUMENT.read_text())
     titled = zip(["", *parts[1::2]], parts[::2], strict=True)
     return {title: Section(title, text, tuple(_blocks(text))) for title, text in titled}
+
+
+def serve_flags() -> list[str]:
+    """How the document starts the server, but for the port."""
+    (block,) = sections()[""].scripts
+    program, command, *flags = shlex.split(block.text)
+    assert (program, command) == ("whitedwarf", "serve")
+    port = flags.index("--port")
+    return flags[:port] + flags[port + 2 :]
 
 
 def packages() -> dict[str, str]:

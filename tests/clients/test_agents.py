@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from clients.agents import ALL, Agent, settle
+from clients.guide import serve_flags
 from clients.server_process import serving, whole
 
 pytestmark = [pytest.mark.clients, pytest.mark.slow]
@@ -28,7 +29,7 @@ def test_an_agent_runs_a_tool_and_reads_nothing_twice(
         whole(f"I look.</think>Looking.{agent.call('echo star-$((6*7)) | tee proof.txt')}"),
         whole("Now I know.</think>The star is found."),
     ]
-    with serving(tmp_path, answers, "--ctx", "100000") as server:
+    with serving(tmp_path, answers, *serve_flags()) as server:
         home = settle(agent, clients, tmp_path, server.url)
         printed = home.run(prompt)
         first, second = server.wait_for_requests(2)

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,29 +14,75 @@ pytestmark = [pytest.mark.clients, pytest.mark.slow]
 
 SUMMARY = "We look for a star, and one was seen."
 FOUND = "The star is found."
-SMALL_CONTEXTS = {  # in which the shortest prompt is too long already
-    CODEX: ("model_context_window = 100000", "model_context_window = 15500"),
-    CLAUDE: ("MAX_CONTEXT_TOKENS=100000", "MAX_CONTEXT_TOKENS=50000"),
-    PI: ('"contextWindow": 100000', '"contextWindow": 18000'),
-}
+READ_S = 0.3
 
 
-@pytest.mark.parametrize("agent", SMALL_CONTEXTS, ids=lambda agent: agent.name)
-def test_an_agent_compacts_its_history(
-    agent: Agent, clients: Path, have: Callable[[Agent], None], tmp_path: Path
+@pytest.mark.parametrize(
+    ("agent", "small_context", "asks"),
+    [
+        (CODEX, ("model_context_window = 100000", "model_context_window = 15500"), "CONTEXT CHECKPOINT COMPACTION"),
+        (
+            CLAUDE,
+            ("MAX_CONTEXT_TOKENS=100000", "MAX_CONTEXT_TOKENS=33000"),
+            "an <analysis> block followed by",
+        ),
+    ],
+    ids=["codex", "claude"],
+)
+def test_an_agent_compacts_before_it_goes_on(
+    agent: Agent,
+    small_context: tuple[str, str],
+    asks: str,
+    clients: Path,
+    have: Callable[[Agent], None],
+    tmp_path: Path,
 ) -> None:
     have(agent)
-    call = whole(f"I look.</think>Looking.{agent.call('echo star-$((6*7))')}", prefill_s=0.4)
-    sums_up = whole(f"To sum up.</think>{SUMMARY}", prefill_s=0.4)
-    then = whole(f"Now I know.</think>{FOUND}", prefill_s=0.4)
-    with serving(tmp_path, [call, sums_up, then], "--ctx", "100000") as server, Watch(server) as prompts:
-        home = settle(agent, clients, tmp_path, server.url, SMALL_CONTEXTS[agent])
+    with serving(tmp_path, [_call(agent), _sums_up(), _final()], "--ctx", "100000") as server, Watch(server) as prompts:
+        home = settle(agent, clients, tmp_path, server.url, small_context)
         printed = home.run("Find the star.")
-        requests = server.wait_for_requests(2)
-    print(printed)
-    for number, request in enumerate(requests, 1):
-        print(f"{agent.name}: {request.prompt} of which {request.cached} known", prompts.get(number, "")[-700:])
+        first, compaction, last = server.wait_for_requests(3)
     assert FOUND in printed
+    assert asks in prompts[2]
+    assert "star-42" in prompts[2]
+    assert SUMMARY in prompts[3]
+    for request in (first, compaction, last):
+        print(f"{agent.name}: {request.prompt} of which {request.cached} known")
+    assert compaction.computed < 3_000  # the history is known: only what is asked, and a result, are new
+    if agent is CLAUDE:  # others send it without their tools, which stand before it
+        assert compaction.cached >= first.known_after
+
+
+def test_pi_compacts_after_its_answer(clients: Path, have: Callable[[Agent], None], tmp_path: Path) -> None:
+    have(PI)
+    answers = [_call(PI), _final(), _sums_up(), _final()]
+    small_context = (
+        ('"contextWindow": 100000', '"contextWindow": 18000'),
+        ('"deepseek-v4-flash"}', '"deepseek-v4-flash", "compaction": {"keepRecentTokens": 1}}'),
+    )
+    with serving(tmp_path, answers, "--ctx", "100000") as server, Watch(server) as prompts:
+        home = settle(PI, clients, tmp_path, server.url, *small_context)
+        assert FOUND in home.run("Find the star.")
+        assert FOUND in home.run("Where is it?", '--continue "$PROMPT"')
+        requests = server.wait_for_requests(4)
+    assert "Find the star." in prompts[3]
+    assert "the kept suffix" in prompts[3]
+    assert SUMMARY in prompts[4]
+    assert prompts[4].count("Where is it?") == 1
+    for request in requests:
+        print(f"pi: {request.prompt} of which {request.cached} known")
+
+
+def _call(agent: Agent) -> dict[str, Any]:
+    return whole(f"I look.</think>Looking.{agent.call('echo star-$((6*7))')}", prefill_s=READ_S)
+
+
+def _sums_up() -> dict[str, Any]:
+    return whole(f"To sum up.</think><analysis>Short.</analysis>\n<summary>{SUMMARY}</summary>", prefill_s=READ_S)
+
+
+def _final() -> dict[str, Any]:
+    return whole(f"Now I know.</think>{FOUND}", prefill_s=READ_S)
 
 
 class Watch:
