@@ -18,6 +18,10 @@ _MODEL = Group.create_ordered("Model and runtime")
 _PROMPT = Group.create_ordered("Prompt")
 _SAMPLING = Group.create_ordered("Sampling")
 _SERVER = Group.create_ordered("Server")
+_ANSWERS = Group.create_ordered("Answers")
+_MEMORY = Group.create_ordered("Beginnings of prompts")
+_LOGS = Group.create_ordered("Logs")
+_STEERING = Group.create_ordered("Steering")
 POSITIVE = Number(gte=1)
 
 
@@ -110,24 +114,39 @@ class ServeSettings:
     """Requests answered at the same time; others wait."""
     max_waiting: Annotated[int, Parameter(validator=POSITIVE)] = 64
     """Requests that may wait; further ones are told to try again later (429)."""
-    kv_ram_mb: Annotated[int, Parameter(validator=Number(gte=0))] = 1024
+    power: Annotated[int, Parameter(validator=Number(gte=1, lte=100))] = 100
+    """Share of the time to compute in, in percent; the rest is rested. Answers stay the same."""
+    chdir: Path | None = None
+    """Folder to go to before anything else; relative paths start there."""
+    max_tokens: Annotated[int, Parameter(name=("--tokens", "-n"), validator=POSITIVE, group=_ANSWERS)] = 393_216
+    """Most tokens of an answer when the request does not say; the context may allow fewer."""
+    recipe: Annotated[Literal["v4", "v4.1"], Parameter(group=_ANSWERS)] = "v4"
+    """How prompts are written: as DeepSeek V4 or as V4.1 was trained."""
+    kv_ram_mb: Annotated[int, Parameter(validator=Number(gte=0), group=_MEMORY)] = 1024
     """Megabytes of memory for beginnings of prompts, which are not computed twice; 0 for none."""
-    kv_disk_dir: Path | None = None
+    kv_disk_dir: Annotated[Path | None, Parameter(group=_MEMORY)] = None
     """Folder for beginnings of prompts that outlive the server, private to you. Default: none are written."""
-    kv_disk_space_mb: Annotated[int, Parameter(validator=POSITIVE)] = 4096
+    kv_disk_space_mb: Annotated[int, Parameter(validator=POSITIVE, group=_MEMORY)] = 4096
     """Megabytes that this folder may take; what is worth least goes first."""
-    kv_cache_min_tokens: Annotated[int, Parameter(validator=Number(gte=0))] = 512
+    kv_disk_format: Annotated[Literal["packed", "ds4"], Parameter(group=_MEMORY)] = "packed"
+    """How they are written. packed: as they are in memory, with a checksum; ds4: as ds4 reads them, about three times
+    larger. Both are read."""
+    kv_cache_min_tokens: Annotated[int, Parameter(validator=Number(gte=0), group=_MEMORY)] = 512
     """Shorter beginnings are neither written nor read."""
-    kv_cache_cold_max_tokens: Annotated[int, Parameter(validator=Number(gte=0))] = 30_000
+    kv_cache_cold_max_tokens: Annotated[int, Parameter(validator=Number(gte=0), group=_MEMORY)] = 30_000
     """Longest prompt whose beginning is written while it is read for the first time; 0 for none."""
-    kv_cache_continued_interval_tokens: Annotated[int, Parameter(validator=Number(gte=0))] = 10_000
+    kv_cache_continued_interval_tokens: Annotated[int, Parameter(validator=Number(gte=0), group=_MEMORY)] = 10_000
     """A prompt is also written each time it has grown by this, rounded up to the alignment; 0 for never."""
-    kv_cache_boundary_trim_tokens: Annotated[int, Parameter(validator=Number(gte=0))] = 32
+    kv_cache_boundary_trim_tokens: Annotated[int, Parameter(validator=Number(gte=0), group=_MEMORY)] = 32
     """Tokens at the end of a first prompt that are left out: the next one may go on otherwise there."""
-    kv_cache_boundary_align_tokens: Annotated[int, Parameter(validator=Number(gte=0))] = 2048
+    kv_cache_boundary_align_tokens: Annotated[int, Parameter(validator=Number(gte=0), group=_MEMORY)] = 2048
     """What is left is rounded down to a multiple of this."""
-    kv_cache_reject_different_quant: Annotated[bool, Parameter(negative=())] = False
+    kv_cache_reject_different_quant: Annotated[bool, Parameter(negative=(), group=_MEMORY)] = False
     """Do not read what a model of another precision has written."""
+    disable_exact_dsml_tool_replay: Annotated[bool, Parameter(negative=())] = False
+    """Write earlier tool calls anew from what clients send, not in the words in which the model made them."""
+    tool_memory_max_ids: Annotated[int, Parameter(validator=Number(gte=0))] = 100_000
+    """Tool calls whose words are remembered, at most."""
     api_key_file: Path | None = None
     """File of keys, one a line, that nobody else may read (chmod 600). Default: no key is asked for."""
     script: Path | None = None
@@ -138,6 +157,25 @@ class ServeSettings:
     """A further name by which clients may call this server, besides its addresses and localhost; repeatable."""
     drain_s: Annotated[int, Parameter(validator=Number(gte=0))] = 30
     """Seconds that running answers may take after SIGTERM or Ctrl+C; a second signal ends them at once."""
+    trace: Annotated[Path | None, Parameter(group=_LOGS)] = None
+    """File for all that is known about each request, private to you; an earlier trace is overwritten. Default: none."""
+    log_format: Annotated[Literal["text", "json"], Parameter(group=_LOGS)] = "text"
+    """How lines of the log are written, on stderr."""
+
+
+@Parameter(name="*", group=_STEERING)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SteeringSettings:
+    """Which direction to take out of the model's activations, and how much of it (spec/model.md 8.2)."""
+
+    file: Annotated[Path | None, Parameter(name=("--dir-steering-file", "--steering"))] = None
+    """File with one direction for each layer."""
+    ffn: Annotated[float | None, Parameter(name="--dir-steering-ffn", validator=Number(gte=-100, lte=100))] = None
+    """How much of it to take out after feed-forward layers; negative adds. Default with a file alone: 1."""
+    attention: Annotated[float | None, Parameter(name="--dir-steering-attn", validator=Number(gte=-100, lte=100))] = (
+        None
+    )
+    """The same after attention. Default: 0."""
 
 
 DEFAULT_FILE = FileSettings()
@@ -146,3 +184,4 @@ DEFAULT_SOURCE = SourceSettings()
 DEFAULT_CHAT = ChatSettings()
 DEFAULT_SAMPLING = SamplingSettings()
 DEFAULT_SERVE = ServeSettings()
+DEFAULT_STEERING = SteeringSettings()

@@ -1,21 +1,25 @@
 """A store in a temporary folder, with a clock and a log that tests can look at."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from fakes.kv_files import HEAD, INDEX_HEAD, RATIOS, VOCAB, WINDOW, FakeFile
-from whitedwarf.kvstore.payload import Layout, Payload
+from fakes.packed_files import KEY_BYTES, ROW_BYTES, ROW_KIND, PackedFile
+from whitedwarf.kvstore.payload import Layout, Payload, PayloadKind
 from whitedwarf.kvstore.policy import Limits
 from whitedwarf.kvstore.store import KvStore, StoreSettings
 
 LAYOUT = Layout(RATIOS, HEAD, INDEX_HEAD, VOCAB, WINDOW, context_length=600)
+PACKED_LAYOUT = replace(LAYOUT, row_kind=ROW_KIND, row_bytes=ROW_BYTES, key_bytes=KEY_BYTES)
 LIMITS = Limits(min_tokens=4, cold_max_tokens=200)
 
 
 def payload_of(file: FakeFile) -> Payload:
     layers = tuple(tuple(layer) for layer in file.arrays())
-    return Payload(np.array(file.tokens(), np.int32), file.logits(), layers)
+    kind = PayloadKind.PACKED if isinstance(file, PackedFile) else PayloadKind.DS4
+    return Payload(np.array(file.tokens(), np.int32), file.logits(), layers, kind)
 
 
 class StoreBench:

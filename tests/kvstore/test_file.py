@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from fakes.kv_files import FakeFile, tool_map
 from kvstore.folder import LAYOUT
 from whitedwarf.errors import FileFormatError
+from whitedwarf.kvstore.dsv4 import read_payload
 from whitedwarf.kvstore.file import KvFile, Reason, decode_tools, encode_tools
-from whitedwarf.kvstore.payload import read_payload
 
 
 def on_disk(folder: Path, data: bytes) -> Path:
@@ -28,7 +28,7 @@ def test_every_header_field_is_read_from_its_place(tmp_path):
         assert (header.quant_bits, header.reason, header.flags, header.model_id) == (4, Reason.CONTINUED, 6, 1)
         assert (header.num_tokens, header.hits, header.context_length) == (9, 9, 600)
         assert (header.created, header.last_used) == (fake.created, fake.used)
-        assert (header.payload_abi, header.row_kind, header.model_mark) == (2, 3, 0x1234)
+        assert (header.payload_kind, header.row_kind, header.model_mark) == (2, 3, 0x1234)
         assert (file.text(), file.payload()) == (fake.text, fake.payload())
         assert header.to_bytes() == fake.to_bytes()[:48]
 

@@ -12,8 +12,8 @@ import pytest
 
 from fakes.kv_files import read_file
 from kvstore.folder import LAYOUT
+from whitedwarf.kvstore.dsv4 import read_payload
 from whitedwarf.kvstore.file import KvFile
-from whitedwarf.kvstore.payload import read_payload
 
 TESTS = Path(__file__).resolve().parents[1]
 ROUNDS = 25

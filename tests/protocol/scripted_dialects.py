@@ -127,16 +127,25 @@ class _Told:
         unfinished = self._stream.unfinished_calls
         answer: Any = ChatAnswer(IDENTITY) if self._dialect == "chat" else _ANSWER[self._dialect]()
         answer.take(self.events)
-        body = answer.body(without_calls=unfinished)
-        streamed = _OF_STREAM[self._dialect](self.events)
-        for said in json.dumps([self.events, body], ensure_ascii=False).split('"'):
-            assert not any(markup in said for markup in MARKUP), said
-        for index, (_, arguments) in enumerate(streamed.calls):
+        shown = add_up(self._dialect, self.events, answer.body(without_calls=unfinished))
+        for index, (_, arguments) in enumerate(shown.calls):
             assert _is_object(arguments) is (index not in unfinished), arguments
-        whole = tuple(call for index, call in enumerate(streamed.calls) if index not in unfinished)
-        buffered = _OF_BODY[self._dialect](body)
-        assert buffered == Shown(streamed.reasoning, streamed.content, whole, streamed.finish, streamed.stop_string)
-        return streamed
+        return shown
+
+
+def add_up(dialect: str, events: list[Object], body: Object) -> Shown:
+    """What a stream's events show, after all that E0 demands was found true of them and of the same answer's body.
+
+    Arguments that are no whole object are allowed only to the last call of an answer that was cut.
+    """
+    streamed = _OF_STREAM[dialect](events)
+    for said in json.dumps([events, body], ensure_ascii=False).split('"'):
+        assert not any(markup in said for markup in MARKUP), said
+    whole = tuple(call for call in streamed.calls if _is_object(call[1]))
+    assert whole == streamed.calls or (streamed.calls[:-1] == whole and streamed.finish != "tool_calls"), streamed
+    buffered = _OF_BODY[dialect](body)
+    assert buffered == replace(streamed, calls=whole)
+    return streamed
 
 
 def _is_object(arguments: str) -> bool:

@@ -12,19 +12,24 @@ from typing import Any
 import httpx2
 
 from whitedwarf.engine.generation import Generation
+from whitedwarf.engine.guide import Guide
 from whitedwarf.engine.request import Event, Finished, FinishReason, GenerateOptions, Prefilled, Token
 from whitedwarf.errors import WhitedwarfError
 from whitedwarf.prompt.encode import ModelVersion
 from whitedwarf.prompt.special import SpecialToken
 from whitedwarf.prompt.tokenizer import Ids, Tokenizer
+from whitedwarf.protocol.past import Past
 from whitedwarf.protocol.policy import local
 from whitedwarf.respond import Backend, Road
 from whitedwarf.server.app import make_app
 from whitedwarf.server.auth import ApiKeys
 from whitedwarf.server.endpoints import Endpoints
+from whitedwarf.server.facts import Facts
 from whitedwarf.server.host_check import HostRule
 from whitedwarf.server.listen import Server, bound_socket
+from whitedwarf.server.metrics import Metrics
 from whitedwarf.server.models import ServedModel
+from whitedwarf.server.request_trace import Trace
 
 PATIENCE_S = 20.0
 JSON = {"content-type": "application/json"}
@@ -64,7 +69,7 @@ class HandEngine:
     play: Callable[[Submitted], None] | None = None
     submitted: "queue.Queue[Submitted]" = field(default_factory=queue.Queue)
 
-    def submit(self, ids: Ids, options: GenerateOptions) -> Generation:
+    def submit(self, ids: Ids, options: GenerateOptions, *, guide: Guide | None = None) -> Generation:
         if self.error is not None:
             raise self.error
         submitted = Submitted(ids, options, Generation())
@@ -128,9 +133,13 @@ def serving(
     hosts: HostRule | None = None,
     keys: ApiKeys | None = None,
     max_body_bytes: int = 1 << 20,
+    facts: Facts | None = None,
+    trace: Trace | None = None,
+    past: Past | None = None,
 ) -> Iterator[Running]:
-    road = Road(engine, tokenizer, local(ModelVersion.V4))
-    endpoints = Endpoints(road, MODEL, max_body_bytes=max_body_bytes)
+    road = Road(engine, tokenizer, local(ModelVersion.V4), past)
+    facts = facts or Facts()
+    endpoints = Endpoints(road, MODEL, metrics=Metrics(facts), max_body_bytes=max_body_bytes, facts=facts, trace=trace)
     server = Server(make_app(endpoints, hosts or HostRule(frozenset()), keys), drain_s=PATIENCE_S, hurry=lambda: None)
     listener = bound_socket("127.0.0.1", 0)
     port = listener.getsockname()[1]

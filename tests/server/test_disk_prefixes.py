@@ -19,6 +19,7 @@ from whitedwarf.engine.prefix import SaveReason
 from whitedwarf.engine.request import GREEDY, GenerateOptions, Reuse
 from whitedwarf.errors import UsageError
 from whitedwarf.kvstore.file import KvFile, Reason
+from whitedwarf.kvstore.payload import PayloadKind
 from whitedwarf.model.base import Span
 from whitedwarf.prompt.special import SpecialToken
 from whitedwarf.prompt.tokenizer import Tokenizer
@@ -80,9 +81,20 @@ def files(serve: ServeSettings) -> dict[int, Reason]:
     return found
 
 
+def kinds(serve: ServeSettings) -> dict[int, PayloadKind]:
+    """Lengths and formats of what was written."""
+    assert serve.kv_disk_dir is not None
+    found = {}
+    for path in serve.kv_disk_dir.glob("*.kv"):
+        with KvFile(path) as file:
+            found[file.header.num_tokens] = file.header.payload_kind
+    return found
+
+
+@pytest.mark.parametrize("written_as", ["packed", "ds4"])
 @pytest.mark.parametrize("kv_cache", ["packed", "f32"])
-def test_the_next_engine_goes_on_from_the_file_with_the_same_tokens(ask, serve, kv_cache) -> None:
-    loaded = opened(kv_cache)
+def test_the_next_engine_goes_on_from_the_file_with_the_same_tokens(ask, serve, kv_cache, written_as) -> None:
+    loaded, serve = opened(kv_cache), replace(serve, kv_disk_format=written_as)
     first = ask(loaded, serve, PROMPT)
     assert first.finished.reuse is Reuse.NONE
     assert files(serve) == {512: Reason.COLD}  # 700 - 32, rounded down to 256s
@@ -91,6 +103,26 @@ def test_the_next_engine_goes_on_from_the_file_with_the_same_tokens(ask, serve, 
     assert (warm.finished.reuse, warm.finished.reused_tokens) == (Reuse.DISK, 512)
     assert warm.ids == ask(loaded, replace(serve, kv_disk_dir=None), longer).ids
     assert ask(loaded, serve, PROMPT).ids == first.ids
+
+
+def test_files_of_either_format_are_gone_on_from_whichever_is_written(ask, loaded, serve) -> None:
+    ds4, longer = replace(serve, kv_disk_format="ds4"), [*PROMPT, *SUFFIX]
+    cold = ask(loaded, replace(serve, kv_disk_dir=None), longer)
+    ask(loaded, serve, PROMPT[:300])
+    assert ask(loaded, ds4, longer).finished.reused_tokens == 256
+    assert sorted(kinds(serve).values()) == [PayloadKind.PACKED]  # nothing is saved cold of what was found
+    ask(loaded, ds4, [*PROMPT[:257], *SUFFIX], ram_bytes=1 << 28)
+    assert set(kinds(serve).values()) == {PayloadKind.PACKED, PayloadKind.DS4}
+    for written_as in (serve, ds4):
+        warm = ask(loaded, written_as, longer)
+        assert (warm.finished.reuse, warm.ids) == (Reuse.DISK, cold.ids)
+
+
+def test_a_packed_file_is_smaller(ask, loaded, serve, tmp_path) -> None:
+    ds4 = replace(serve, kv_disk_format="ds4", kv_disk_dir=tmp_path / "ds4")
+    ask(loaded, serve, PROMPT)
+    ask(loaded, ds4, PROMPT)
+    assert 2 * the_file(serve).stat().st_size < the_file(ds4).stat().st_size
 
 
 def test_a_chat_is_saved_before_its_first_question(ask, loaded, serve, tokenizer) -> None:
@@ -150,7 +182,7 @@ def test_a_file_whose_state_turns_out_useless_fails_no_request(ask, loaded, serv
     data = bytearray(path.read_bytes())
     with KvFile(path) as file:
         start = 52 + file.text_bytes
-    data[start + 44] ^= 1  # the payload's vocabulary
+    data[start + 36] ^= 1  # the payload's vocabulary
     path.write_bytes(data)
     again = ask(loaded, serve, PROMPT)
     assert (again.finished.reuse, again.ids) == (Reuse.NONE, first.ids)
@@ -213,9 +245,17 @@ def test_a_disk_that_is_behind_holds_up_no_answer(loaded, serve, tokenizer, monk
 
 @pytest.fixture
 def open_store(loaded, serve, tokenizer) -> Callable[..., DiskPrefixes]:
-    settings = disk_settings(serve, loaded.transformer, loaded.gguf, quality=False)
-    assert settings is not None
-    return lambda **more: DiskPrefixes(loaded.transformer, tokenizer, settings, **more)
+    def open(written_as: str = "packed", budget_bytes: int = 1 << 30, cold_max_tokens: int = 30_000, **more):
+        settings = disk_settings(
+            replace(serve, kv_disk_format=written_as, kv_cache_cold_max_tokens=cold_max_tokens),
+            loaded.transformer,
+            loaded.gguf,
+            quality=False,
+        )
+        assert settings is not None
+        return DiskPrefixes(loaded.transformer, tokenizer, replace(settings, budget_bytes=budget_bytes), **more)
+
+    return open
 
 
 def save_all(store: DiskPrefixes, loaded: LoadedModel, *prompts: Sequence[int]) -> None:
@@ -249,7 +289,7 @@ def test_tokens_that_do_not_spell_the_text_of_their_file_are_not_told(
     save_all(open_store(), loaded, PROMPT[:100])
     data = bytearray(the_file(serve).read_bytes())
     with KvFile(the_file(serve)) as file:
-        text, at = file.text(), 52 + file.text_bytes + 52
+        text, at = file.text(), 52 + file.text_bytes + 48
     data[at : at + 4] = token.to_bytes(4, "little")
     the_file(serve).write_bytes(data)
     with open_store() as store:
@@ -282,23 +322,81 @@ def test_a_state_is_saved_although_nobody_can_say_what_its_calls_said(open_store
     assert "no_tools_saved" in caplog.messages
 
 
-def test_the_logits_after_the_last_token_are_in_the_file(open_store, loaded, serve, caplog) -> None:
+@pytest.mark.parametrize(("written_as", "place"), [("ds4", 52 + 4 * 100), ("packed", 48 + 4 * 100 + 4 * 6)])
+def test_the_logits_after_the_last_token_are_in_the_file(open_store, loaded, serve, caplog, written_as, place) -> None:
     ids = np.array(PROMPT[:100], np.int32)
     [logits] = loaded.transformer.forward([Span(loaded.transformer.new_state(), ids)])
     with caplog.at_level(logging.INFO):
-        save_all(open_store(), loaded, PROMPT[:100])
+        save_all(open_store(written_as), loaded, PROMPT[:100])
     with KvFile(the_file(serve)) as file:
-        held = np.frombuffer(file.payload(), "<f4", len(logits[-1]), 52 + 4 * 100)
+        held = np.frombuffer(file.payload(), "<f4", len(logits[-1]), place)
     assert np.array_equal(held, logits[-1])
     assert not [record for record in caplog.records if hasattr(record, "next_logits")]
 
 
-def test_the_log_says_where_there_were_no_logits_to_save(open_store, loaded, caplog) -> None:
+@pytest.mark.parametrize(("written_as", "told"), [("ds4", ["zeros"]), ("packed", [])])
+def test_the_log_says_where_logits_had_to_be_made_up(open_store, loaded, caplog, written_as, told) -> None:
     state = loaded.transformer.new_state()
     loaded.transformer.forward([Span(state, np.array(PROMPT[:100], np.int32))])
-    with caplog.at_level(logging.INFO), open_store() as store:
+    with caplog.at_level(logging.INFO), open_store(written_as) as store:
         store.save(np.array(PROMPT[:100], np.int32), state.snapshot(), SaveReason.EVICT)
-    assert [record.next_logits for record in caplog.records if hasattr(record, "next_logits")] == ["zeros"]
+    assert [record.next_logits for record in caplog.records if hasattr(record, "next_logits")] == told
+
+
+def prompt(seed: int, length: int = 600) -> list[int]:
+    return np.random.default_rng(seed).integers(100, 4000, length).tolist()
+
+
+def test_saving_does_not_evict_what_the_next_request_begins_with(open_store, loaded, serve, caplog) -> None:
+    """P14: with room for two files, A and B are saved and C is in memory when A is asked for again."""
+    a, b, c = map(prompt, (11, 12, 13))
+    save_all(open_store(), loaded, a, b)
+    size = max(path.stat().st_size for path in serve.kv_disk_dir.glob("*.kv"))
+    state = loaded.transformer.new_state()
+    loaded.transformer.forward([Span(state, np.array(c, np.int32))])
+    one_state = int(1.5 * state.snapshot().packed().size_bytes)
+    with (
+        caplog.at_level(logging.INFO),
+        open_store(budget_bytes=int(2.2 * size), cold_max_tokens=0) as store,
+        Engine(loaded.transformer, prefix_budget_bytes=one_state, store=store) as engine,
+    ):
+        engine.submit(c, OPTIONS).result(PATIENCE_S)
+        assert len(list(serve.kv_disk_dir.glob("*.kv"))) == 2
+        again = engine.submit([*a, *SUFFIX], OPTIONS).result(PATIENCE_S).finished
+        assert (again.reuse, again.reused_tokens) == (Reuse.DISK, len(a))
+    assert "stored (evict)" in caplog.text
+
+
+def test_a_continuation_does_not_evict_the_file_it_came_from(open_store, loaded, serve) -> None:
+    a, b = map(prompt, (11, 12))
+    save_all(open_store(), loaded, a, b)
+    size = max(path.stat().st_size for path in serve.kv_disk_dir.glob("*.kv"))
+    with open_store(budget_bytes=int(2.3 * size)) as store:
+        found = store.find(np.array([*a, *SUFFIX], np.int32))
+        assert found is not None
+        state = loaded.transformer.new_state()
+        state.restore(found.load())
+        loaded.transformer.forward([Span(state, np.array(SUFFIX, np.int32))])
+        store.save(np.array([*a, *SUFFIX], np.int32), state.snapshot(), SaveReason.EVICT)
+    assert sorted(files(serve)) == [len(a), len(a) + len(SUFFIX)]
+    with open_store() as store:
+        assert store.find(np.array([*a, 5], np.int32)) is not None
+        assert store.find(np.array([*b, 5], np.int32)) is None
+
+
+def test_a_file_found_is_not_evicted_before_it_is_loaded(open_store, loaded, serve) -> None:
+    a, b = map(prompt, (11, 12))
+    save_all(open_store(), loaded, a, b)
+    size = max(path.stat().st_size for path in serve.kv_disk_dir.glob("*.kv"))
+    state = loaded.transformer.new_state()
+    loaded.transformer.forward([Span(state, np.array(prompt(13), np.int32))])
+    store = open_store(budget_bytes=int(2.1 * size))
+    found = store.find(np.array([*a, *SUFFIX], np.int32))
+    store.save(np.array(prompt(13), np.int32), state.snapshot(), SaveReason.EVICT)
+    store.close()
+    assert store.stats.evicted == 1
+    assert found is not None
+    assert found.load().position == len(a)
 
 
 def test_states_that_could_not_be_written_are_counted(open_store, loaded, serve, tokenizer) -> None:

@@ -81,14 +81,15 @@ def open_tokenizer(gguf: GgufFile, vocab_size: int | None = None) -> Tokenizer:
     return tokenizer
 
 
-def open_model(settings: ModelSettings) -> LoadedModel:
-    """Open, check and bind the chosen model."""
+def open_model(settings: ModelSettings, *, parallel: int = 1, prefix_bytes: int = 0) -> LoadedModel:
+    """Open, check and bind the chosen model, for so many contexts at a time and beginnings of prompts beside them."""
     gguf = open_file(settings)
     ops = make_ops(_backend(settings), settings.threads or available_threads(), settings.quality)
     full = load_model(gguf, ops, settings.kv_cache).transformer
     native_context = full.config.context_length
     loaded = LoadedModel(_limited(full, native_context, settings), gguf, settings, native_context)
     need = memory_need(loaded.transformer.config, sum(gguf.shard_bytes), loaded.chunk_tokens)
+    need = replace(need, parallel=parallel, prefix_bytes=prefix_bytes)
     for warning in judge(need, probe_memory(), force=settings.force):
         note(warning)
     return loaded

@@ -8,65 +8,144 @@ import re
 import socket
 import sys
 import time
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from whitedwarf.cli.loading import LoadedModel, note, open_file, open_model, open_tokenizer
-from whitedwarf.config import DEFAULT_CONTEXT, ModelSettings, ServeSettings
+from whitedwarf.cli.serve_checks import check_script, enter, steering_warning
+from whitedwarf.config import DEFAULT_CONTEXT, DEFAULT_STEERING, ModelSettings, ServeSettings, SteeringSettings
 from whitedwarf.engine.engine import Engine
 from whitedwarf.engine.scripted import ScriptedEngine
 from whitedwarf.errors import UsageError
 from whitedwarf.gguf.reader import GgufFile
 from whitedwarf.prompt.encode import ModelVersion
 from whitedwarf.prompt.tokenizer import Tokenizer
+from whitedwarf.protocol.past import Past
 from whitedwarf.protocol.policy import local
-from whitedwarf.respond import Road
+from whitedwarf.respond import Backend, Road
 from whitedwarf.server.app import make_app
 from whitedwarf.server.auth import ApiKeys
 from whitedwarf.server.debug_last import debug_last
 from whitedwarf.server.disk_prefixes import DiskPrefixes
 from whitedwarf.server.disk_settings import disk_limits, disk_settings
 from whitedwarf.server.endpoints import Endpoints
+from whitedwarf.server.facts import Facts
 from whitedwarf.server.host_check import HostRule
 from whitedwarf.server.listen import Server, address_of, bound_socket
+from whitedwarf.server.metrics import Metrics
 from whitedwarf.server.models import ServedModel
-from whitedwarf.server.request_log import LogLines
+from whitedwarf.server.request_log import JsonLines, LogLines
+from whitedwarf.server.request_trace import Trace
 from whitedwarf.server.script import ScriptWords, read_script
+from whitedwarf.server.trace import TraceFile
 
 
-def serve_model(serve: ServeSettings, settings: ModelSettings) -> int:
+def serve_model(serve: ServeSettings, settings: ModelSettings, steering: SteeringSettings = DEFAULT_STEERING) -> int:
     """Serve until a signal; 0 after an orderly end."""
+    enter(serve.chdir)
+    check_script(serve, steering)
     keys = None if serve.api_key_file is None else ApiKeys.from_file(serve.api_key_file)
     disk_limits(serve)  # contradictions are told at once
-    with bound_socket(serve.host, serve.port) as listener:
+    warning = steering_warning(steering)
+    with bound_socket(serve.host, serve.port) as listener, _trace_file(serve.trace) as trace:
+        place = _Place(serve, settings, keys, listener, trace)
         if serve.script is not None:
-            _serve_script(serve.script, serve, settings, keys, listener)
+            _serve_script(serve.script, place)
             return 0
-        loaded = open_model(settings)
-        tokenizer = loaded.tokenizer()
-        note(loaded.describe())
-        # the store outlives the engine, which offers its states when it ends
-        with disk_prefixes(loaded, tokenizer, serve) as store, _engine(loaded, serve, store) as engine:
-            model = served_model(loaded.gguf, loaded.context_length)
-            _run(engine, Endpoints(Road(engine, tokenizer, local(ModelVersion.V4)), model), serve, keys, listener)
+        if warning is not None:
+            note(warning)
+        _serve_loaded(place)
     return 0
 
 
-def _serve_script(
-    path: Path, serve: ServeSettings, settings: ModelSettings, keys: ApiKeys | None, listener: socket.socket
-) -> None:
-    """Of the model only the tokenizer is used, and its context may be any."""
-    gguf = open_file(settings)
-    tokenizer = open_tokenizer(gguf)
-    with scripted_engine(path, tokenizer, serve, settings) as engine:
-        road = Road(engine, tokenizer, local(ModelVersion.V4))
-        endpoints = Endpoints(
-            road,
-            served_model(gguf, engine.context_length),
-            look_at_last=lambda: debug_last(engine.last_received, tokenizer),
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """What is settled before a model is there."""
+
+    serve: ServeSettings
+    settings: ModelSettings
+    keys: ApiKeys | None
+    listener: socket.socket
+    trace: TraceFile | None
+
+    def past(self, tokenizer: Tokenizer) -> Past:
+        """The memory of what was said."""
+        exact = not self.serve.disable_exact_dsml_tool_replay
+        return Past(tokenizer, max_call_ids=self.serve.tool_memory_max_ids if exact else 0)
+
+    def endpoints(
+        self, engine: Backend, tokenizer: Tokenizer, past: Past, model: ServedModel, facts: Facts
+    ) -> Endpoints:
+        """All that is answered."""
+        policy = local(ModelVersion(self.serve.recipe.upper()), self.serve.max_tokens)
+        return Endpoints(
+            Road(engine, tokenizer, policy, past),
+            replace(model, default_max_tokens=self.serve.max_tokens),
+            metrics=Metrics(facts),
+            facts=facts,
+            trace=None if self.trace is None else Trace(self.trace, tokenizer),
         )
-        _run(engine, endpoints, serve, keys, listener)
+
+    def run(self, engine: Engine | ScriptedEngine, endpoints: Endpoints) -> None:
+        """Until a signal."""
+        server = Server(make_app(endpoints, host_rule(self.serve), self.keys), self.serve.drain_s, engine.close)
+        _log_to_stderr(self.serve.log_format)
+        self.listener.listen()  # before anybody is told the address
+        parallel = f"{self.serve.parallel} requests at a time"
+        note(f"{endpoints.model.id} is served at {address_of(self.listener)} ({parallel})")
+        server.run([self.listener])
+
+
+def _serve_loaded(place: _Place) -> None:
+    serve = place.serve
+    loaded = open_model(place.settings, parallel=serve.parallel, prefix_bytes=serve.kv_ram_mb << 20)
+    tokenizer = loaded.tokenizer()
+    note(loaded.describe())
+    past = place.past(tokenizer)
+    # the store outlives the engine, which offers its states when it ends
+    with disk_prefixes(loaded, tokenizer, serve, past) as store, _engine(loaded, serve, store) as engine:
+        past.saved = store
+        model = served_model(loaded.gguf, loaded.context_length)
+        facts = replace(
+            _facts(serve, loaded.gguf),
+            backend=loaded.transformer.ops.name,
+            prefix_stats=lambda: engine.prefix_stats,
+            disk_stats=None if store is None else lambda: asdict(store.stats),
+        )
+        place.run(engine, place.endpoints(engine, tokenizer, past, model, facts))
+
+
+def _serve_script(path: Path, place: _Place) -> None:
+    """Of the model only the tokenizer is used, and its context may be any."""
+    gguf = open_file(place.settings)
+    tokenizer = open_tokenizer(gguf)
+    with scripted_engine(path, tokenizer, place.serve, place.settings) as engine:
+        facts = replace(_facts(place.serve, gguf), backend="script")
+        model = served_model(gguf, engine.context_length)
+        endpoints = place.endpoints(engine, tokenizer, place.past(tokenizer), model, facts)
+        place.run(engine, replace(endpoints, look_at_last=lambda: debug_last(engine.last_received, tokenizer)))
+
+
+def _facts(serve: ServeSettings, gguf: GgufFile) -> Facts:
+    return Facts(
+        recipe=serve.recipe,
+        file_name=gguf.paths[0].name,
+        total_slots=serve.parallel,
+        max_waiting=serve.max_waiting,
+        power_percent=serve.power,
+    )
+
+
+@contextmanager
+def _trace_file(path: Path | None) -> Iterator[TraceFile | None]:
+    if path is None:
+        yield None
+        return
+    with closing(TraceFile.open(path)) as trace:
+        yield trace
 
 
 def scripted_engine(path: Path, tokenizer: Tokenizer, serve: ServeSettings, settings: ModelSettings) -> ScriptedEngine:
@@ -80,29 +159,15 @@ def scripted_engine(path: Path, tokenizer: Tokenizer, serve: ServeSettings, sett
     )
 
 
-def _run(
-    engine: Engine | ScriptedEngine,
-    endpoints: Endpoints,
-    serve: ServeSettings,
-    keys: ApiKeys | None,
-    listener: socket.socket,
-) -> None:
-    server = Server(make_app(endpoints, host_rule(serve), keys), serve.drain_s, engine.close)
-    _log_to_stderr()
-    listener.listen()  # before anybody is told the address
-    note(f"{endpoints.model.id} is served at {address_of(listener)} ({serve.parallel} requests at a time)")
-    server.run([listener])
-
-
 def disk_prefixes(
-    loaded: LoadedModel, tokenizer: Tokenizer, serve: ServeSettings
+    loaded: LoadedModel, tokenizer: Tokenizer, serve: ServeSettings, past: Past
 ) -> AbstractContextManager[DiskPrefixes | None]:
     """The store behind `--kv-disk-dir`, if it is given; UsageError when that cannot be a folder of ours."""
     settings = disk_settings(serve, loaded.transformer, loaded.gguf, quality=loaded.settings.quality)
     if settings is None:
         return nullcontext()
     try:
-        return DiskPrefixes(loaded.transformer, tokenizer, settings)
+        return DiskPrefixes(loaded.transformer, tokenizer, settings, past.blocks_in)
     except OSError as error:
         raise UsageError(f"--kv-disk-dir {settings.directory}: {error.strerror or error}") from error
 
@@ -138,9 +203,9 @@ def host_rule(serve: ServeSettings) -> HostRule:
     return HostRule(frozenset(name.lower() for name in names), allows_all_origins=serve.cors)
 
 
-def _log_to_stderr() -> None:
+def _log_to_stderr(form: str) -> None:
     lines = logging.StreamHandler(sys.stderr)
-    lines.setFormatter(LogLines())
+    lines.setFormatter(JsonLines() if form == "json" else LogLines())
     logger = logging.getLogger("whitedwarf")
     logger.addHandler(lines)
     logger.setLevel(logging.INFO)

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from whitedwarf.engine.generation import Generation
+from whitedwarf.engine.guide import Guide
 from whitedwarf.engine.job import Job
 from whitedwarf.engine.loop import Closing, Loop
 from whitedwarf.engine.prefix import Prefixes, PrefixStats, PrefixStore
@@ -83,13 +84,19 @@ class Engine:
         return Session(self._model, next(self._lanes))
 
     def submit(
-        self, ids: Sequence[int] | Ids, options: GenerateOptions | None = None, *, session: Session | None = None
+        self,
+        ids: Sequence[int] | Ids,
+        options: GenerateOptions | None = None,
+        *,
+        session: Session | None = None,
+        guide: Guide | None = None,
     ) -> Generation:
         """Queue a request -> its handle, at once.
 
         `ids` is always the whole prompt, also when continuing a session. At most min(max_tokens, context - prompt - 1)
-        tokens are generated. Raises before any work: ContextOverflowError, UsageError (empty prompt, unknown id, a
-        session of another engine), EngineBusyError, EngineClosedError.
+        tokens are generated; `guide`, of this answer alone, may end it earlier. Raises before any work:
+        ContextOverflowError, UsageError (empty prompt, unknown id, a session of another engine), EngineBusyError,
+        EngineClosedError.
         """
         prompt = checked_prompt(ids, context_length=self.context_length, vocab_size=self.vocab_size)
         options = options or GenerateOptions()
@@ -97,7 +104,7 @@ class Engine:
         if session is not None and not session.belongs_to(self._model):
             raise UsageError("the session belongs to another engine: make one with this engine's new_session()")
         own = session or Session(self._model, next(self._lanes), self._prefixes)
-        job = Job(next(self._keys), prompt, options, budget, own, self._chunk_tokens)
+        job = Job(next(self._keys), prompt, options, budget, own, self._chunk_tokens, guide)
         self._loop.submit(job)
         return job.generation
 

@@ -1,7 +1,12 @@
 """Who watches an answer while it is drawn, and steers it: the engine asks after every token and knows no reasons."""
 
+import logging
 from dataclasses import dataclass
 from typing import Protocol
+
+from whitedwarf.errors import BackendError
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,3 +26,17 @@ class Guide(Protocol):
 
     def accept(self, token: int) -> Course:
         """This token was drawn."""
+
+
+def course_after(guide: Guide | None, token: int) -> Course:
+    """What `guide` says to `token`. BackendError when it raises: the answer has ended then, and no other with it."""
+    if guide is None:
+        return FREE
+    try:
+        return guide.accept(token)
+    except Exception as error:  # a guide is not of the engine: what it may raise is not ours to know
+        log.exception("guide_failed", extra={"token": token})
+        reason = f"{type(error).__name__}: {error}"
+        raise BackendError(
+            f"what steers the answer failed on token {token} ({reason}). This request has ended, the engine goes on"
+        ) from error

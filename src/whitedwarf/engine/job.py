@@ -9,11 +9,20 @@ import time
 import numpy as np
 
 from whitedwarf.engine.generation import Generation
-from whitedwarf.engine.request import Finished, FinishReason, GenerateOptions, Prefilled, Token
+from whitedwarf.engine.guide import FREE, Guide, course_after
+from whitedwarf.engine.request import (
+    GREEDY,
+    Finished,
+    FinishReason,
+    GenerateOptions,
+    Prefilled,
+    SamplingOptions,
+    Token,
+)
 from whitedwarf.engine.sampler import XorShift64Star, sample, score
 from whitedwarf.engine.scheduler import Candidate, Phase
 from whitedwarf.engine.session import Reused, Session
-from whitedwarf.engine.stops import prompt_stops
+from whitedwarf.engine.stops import is_answer_stop, prompt_stops
 from whitedwarf.errors import WhitedwarfError
 from whitedwarf.model.base import Ids, LogitRows, Logits, Span
 
@@ -21,11 +30,18 @@ from whitedwarf.model.base import Ids, LogitRows, Logits, Span
 class Job:
     """`budget` is how many tokens may be generated; the session of a one-off request is nobody else's.
 
-    `chunk_tokens` is where the scheduler ends pieces anyhow.
+    `chunk_tokens` is where the scheduler ends pieces anyhow; `guide` is asked after every token.
     """
 
     def __init__(
-        self, key: int, prompt: Ids, options: GenerateOptions, budget: int, session: Session, chunk_tokens: int
+        self,
+        key: int,
+        prompt: Ids,
+        options: GenerateOptions,
+        budget: int,
+        session: Session,
+        chunk_tokens: int,
+        guide: Guide | None = None,
     ) -> None:
         self.key = key
         self.session = session
@@ -35,6 +51,8 @@ class Job:
         self._options = options
         self._budget = budget
         self._random = XorShift64Star(options.sampling.seed)
+        self._guide = guide
+        self._course = FREE
         self._chunk_tokens = chunk_tokens
         self._reused = Reused()
         self._stops = [len(prompt)]  # prompt lengths at which to pause, nearest last
@@ -71,14 +89,18 @@ class Job:
             return Span(self.session.state, np.array([self._last_token], np.int32), "last")
         position = self.session.position
         ids = self._prompt[position : position + num_tokens]
-        is_last_piece = position + num_tokens == len(self._prompt)
-        wanted: LogitRows = "last" if is_last_piece and self._budget else "none"
+        end = position + num_tokens
+        is_drawn_from = end == len(self._prompt) and self._budget > 0
+        is_kept = end == self._stops[-1] and self.session.wants_logits
+        wanted: LogitRows = "last" if is_drawn_from or is_kept else "none"
         return Span(self.session.state, ids, wanted)
 
     def absorb(self, span: Span, logits: Logits, batch: int) -> None:
         """`span` has run as part of batch number `batch` and gave `logits` (rows wanted, vocab)."""
-        self.session.advance(span.ids)
-        if self._prefilled_s is None:
+        self.session.advance(span.ids, logits)
+        if self._prefilled_s is not None:
+            self._remember_answer()
+        else:
             self._last_served = batch
             self._pause()
             self._report_prefill()
@@ -112,6 +134,8 @@ class Job:
                 error=error,
                 reuse=self._reused.reuse,
                 miss_reason=self._reused.miss_reason,
+                common_tokens=self._reused.num_common,
+                seen_next=self._reused.seen_next,
             )
         )
 
@@ -127,6 +151,11 @@ class Job:
             is_named = position == len(self._prompt) or position in self._options.checkpoints
             self.session.remember(is_cold=not self._reused.num_tokens, is_named=is_named)
 
+    def _remember_answer(self) -> None:
+        """So that a crash in a long answer costs a step of it; what ends inside a call no later prompt begins with."""
+        if is_answer_stop(self.session.position) and not self._course.is_inside_call:
+            self.session.remember(is_cold=False, is_named=False)
+
     def _report_prefill(self) -> None:
         processed, total = self.session.position, len(self._prompt)
         if processed == total:
@@ -134,15 +163,23 @@ class Job:
         self.generation.put(Prefilled(processed, total))
 
     def _draw(self, logits: Logits) -> None:
-        token = sample(logits, self._options.sampling, self._random)
+        token = sample(logits, self._sampling, self._random)
         if token in self._options.stop_ids:
             self.end(FinishReason.STOP, stop_id=token)
             return
         self.generation.put(self._event(token, logits))
         self._last_token = token
         self._generated_tokens += 1
-        if self._generated_tokens == self._budget:
+        self._course = course_after(self._guide, token)
+        if self._course.is_over:
+            self.end(FinishReason.STOP)
+        elif self._generated_tokens == self._budget:
             self.end(FinishReason.LENGTH)
+
+    @property
+    def _sampling(self) -> SamplingOptions:
+        """How the next token is drawn. A greedy draw takes no random number, so the next free one gets it."""
+        return GREEDY if self._course.is_greedy else self._options.sampling
 
     def _event(self, token: int, logits: Logits) -> Token:
         if self._options.logprobs is None:

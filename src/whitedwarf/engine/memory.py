@@ -5,7 +5,7 @@ not impossible. What must really fit is what only this process has: the KV state
 machine is read by `probe_memory` alone. Neither knows how a model computes its needs.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
@@ -19,12 +19,27 @@ _SIZE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """`context_bytes` grow with the context length; `fixed_bytes` do not (buffers, decoded copies of weights)."""
+    """`context_bytes` grow with the context length; `fixed_bytes` do not (buffers, decoded copies of weights).
+
+    A server has `parallel` contexts at most, and up to `prefix_bytes` of earlier ones.
+    """
 
     weights_bytes: int  # in the mapped files
     context_bytes: int
     fixed_bytes: int
     context_length: int
+    parallel: int = 1
+    prefix_bytes: int = 0
+
+    @property
+    def own_bytes(self) -> int:
+        """Of one context, without the weights: what must fit."""
+        return self.context_bytes + self.fixed_bytes + self.prefix_bytes
+
+    @property
+    def all_contexts_bytes(self) -> int:
+        """With every context full."""
+        return self.own_bytes + (self.parallel - 1) * self.context_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +77,17 @@ class Probe:
 def judge(need: Need, probe: Probe, *, force: bool = False) -> tuple[str, ...]:
     """Warnings for the user, none when all is well; OutOfMemoryError when it cannot fit and is not forced."""
     warnings = []
-    own_bytes = need.context_bytes + need.fixed_bytes
+    own_bytes = need.own_bytes
     if own_bytes > probe.usable_bytes:
         if not force:
             raise OutOfMemoryError(f"{_shortage(need, probe)}: {_remedies(need, probe)}")
         warnings.append(f"{_shortage(need, probe)}; going on because of --force")
+    elif need.all_contexts_bytes > probe.usable_bytes:
+        warnings.append(
+            f"{need.parallel} requests whose contexts are all full need {size_text(need.all_contexts_bytes)}, but "
+            f"{size_text(probe.usable_bytes)} of memory are available: long ones side by side may run out of it; "
+            "a smaller --parallel, --ctx or --kv-ram-mb avoids that"
+        )
     if need.weights_bytes + own_bytes > probe.ceiling_bytes:
         warnings.append(
             f"the weights ({size_text(need.weights_bytes)}) and the context ({size_text(own_bytes)}) together exceed "
@@ -78,7 +99,7 @@ def judge(need: Need, probe: Probe, *, force: bool = False) -> tuple[str, ...]:
 
 def fitting_context(need: Need, usable_bytes: int) -> int:
     """The largest context length that fits, in steps of 256 tokens; 0 when none does."""
-    room_bytes = usable_bytes - need.fixed_bytes
+    room_bytes = usable_bytes - need.fixed_bytes - need.prefix_bytes
     if need.context_bytes <= 0 or room_bytes <= 0:
         return 0
     length = min(need.context_length, room_bytes * need.context_length // need.context_bytes)
@@ -154,14 +175,20 @@ def _read_group(folder: Path, files: _Files) -> CgroupUse | None:
 
 
 def _shortage(need: Need, probe: Probe) -> str:
+    prefix = f" and beginnings of prompts {size_text(need.prefix_bytes)}" if need.prefix_bytes else ""
     return (
         f"a context of {need.context_length} tokens needs {size_text(need.context_bytes)} and the buffers "
-        f"{size_text(need.fixed_bytes)}, but {size_text(probe.usable_bytes)} of memory are available"
+        f"{size_text(need.fixed_bytes)}{prefix}, but {size_text(probe.usable_bytes)} of memory are available"
     )
 
 
 def _remedies(need: Need, probe: Probe) -> str:
-    length = fitting_context(need, probe.usable_bytes)
+    room_bytes = probe.usable_bytes - need.context_bytes - need.fixed_bytes
+    if need.prefix_bytes and room_bytes >= 0:
+        return f"use --kv-ram-mb {room_bytes >> 20} or less, or stop other programs; --force tries anyway"
+    length, flags = fitting_context(need, probe.usable_bytes), ""
+    if need.prefix_bytes and not length:
+        length, flags = fitting_context(replace(need, prefix_bytes=0), probe.usable_bytes), " and --kv-ram-mb 0"
     if length:
-        return f"use --ctx {length} or less, or stop other programs; --force tries anyway"
+        return f"use --ctx {length} or less{flags}, or stop other programs; --force tries anyway"
     return "stop other programs or raise this container's limit, or use a smaller model; --force tries anyway"

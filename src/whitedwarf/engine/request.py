@@ -107,7 +107,7 @@ class MissReason(StrEnum):
 
 
 class FinishReason(StrEnum):
-    STOP = "stop"  # a token of stop_ids came
+    STOP = "stop"  # a token of stop_ids came, or the guide said that the answer is over: then there is no stop_id
     LENGTH = "length"  # max_tokens or the context is used up
     CANCELLED = "cancelled"  # by its owner or by closing the engine
     ERROR = "error"

@@ -15,6 +15,7 @@ from typing import Self
 
 from whitedwarf.engine.engine import DEFAULT_MAX_PARALLEL, DEFAULT_MAX_WAITING
 from whitedwarf.engine.generation import Generation
+from whitedwarf.engine.guide import Guide
 from whitedwarf.engine.loop import Closing
 from whitedwarf.engine.prompt_check import checked_prompt
 from whitedwarf.engine.request import GenerateOptions
@@ -71,8 +72,12 @@ class ScriptedEngine:
         options: GenerateOptions | None = None,
         *,
         session: ScriptedSession | None = None,
+        guide: Guide | None = None,
     ) -> Generation:
-        """Queue a request -> its handle, at once. A refused one uses up no answer; errors as of Engine.submit."""
+        """Queue a request -> its handle, at once. A refused one uses up no answer; errors as of Engine.submit.
+
+        When `guide` ends the answer, the rest of it is dropped.
+        """
         prompt = checked_prompt(ids, context_length=self.context_length, vocab_size=self.vocab_size)
         options = options or GenerateOptions()
         budget = min(options.max_tokens, self.context_length - len(prompt) - 1)
@@ -81,7 +86,7 @@ class ScriptedEngine:
             raise UsageError("the session belongs to another engine: make one with this engine's new_session()")
         with self._order:
             answer = self._answers[min(self._num_accepted, len(self._answers) - 1)]
-            job = ScriptedJob(self._num_accepted + 1, prompt, options, budget, session.lane, answer)
+            job = ScriptedJob(self._num_accepted + 1, prompt, options, budget, session.lane, answer, guide)
             self._loop.submit(job)
             self._num_accepted += 1
         return job.generation

@@ -13,16 +13,17 @@ from enum import IntEnum
 from pathlib import Path
 
 from whitedwarf.errors import FileFormatError
+from whitedwarf.kvstore.payload import PayloadKind
 
 MAGIC = b"KVC"
 VERSION = 1
-PAYLOAD_ABI = 2  # what ds4 writes in byte 20 today; its older files have 0
 HEADER = struct.Struct("<3s5B3I2BH3Q")
 TEXT_SIZE = struct.Struct("<I")
 HEAD_BYTES = HEADER.size + TEXT_SIZE.size
-PAYLOAD_HEADER_BYTES = 52
 LARGEST_UINT32 = 2**32 - 1
 FLAGS_OFFSET, HITS_OFFSET, LAST_USED_OFFSET = 6, 12, 32  # what is changed in place
+
+PAYLOAD_KINDS: dict[int, PayloadKind] = {0: PayloadKind.DS4} | {kind: kind for kind in PayloadKind}  # by byte 20
 
 HAS_TOOLS = 1  # a map of tool calls follows the payload
 RESPONSES_VISIBLE = 2  # the key text is what a Responses client will send again, not what the tokens say
@@ -65,7 +66,7 @@ class Header:
     hits: int = 0
     flags: int = 0
     model_id: int = 0  # 0 Flash, 1 PRO
-    payload_abi: int = PAYLOAD_ABI
+    payload_kind: PayloadKind = PayloadKind.DS4
     row_kind: int = 0  # how the saver kept its rows in memory
     model_mark: int = 0  # of the weights
 
@@ -80,7 +81,7 @@ class Header:
             self.num_tokens,
             self.hits,
             self.context_length,
-            self.payload_abi,
+            self.payload_kind,
             self.row_kind,
             self.model_mark,
             self.created,
@@ -93,17 +94,18 @@ class Header:
         """Raises FileFormatError naming the field, what it holds and what it may hold."""
         if len(data) < HEADER.size:
             raise _refusal(name, "header", f"{len(data)} bytes", f"{HEADER.size}")
-        magic, version, bits, reason, flags, model, tokens, hits, context, abi, rows, mark, *rest = HEADER.unpack_from(
-            data
-        )
-        created, last_used, payload_bytes = rest
+        fields = HEADER.unpack_from(data)
+        magic, version, bits, reason, flags, model, tokens, hits, context, kind, rows, mark = fields[:12]
+        created, last_used, payload_bytes = fields[12:]
         _expect(magic == MAGIC, name, "magic", magic, repr(MAGIC))
         _expect(version == VERSION, name, "version", version, str(VERSION))
         _expect(bits in (2, 4), name, "routed quant bits", bits, "2 or 4")
         _expect(tokens != 0, name, "token count", tokens, "at least 1")
-        _expect(abi in (0, PAYLOAD_ABI), name, "payload ABI", abi, f"0 or {PAYLOAD_ABI}")
+        _expect(kind in PAYLOAD_KINDS, name, "payload ABI", kind, f"one of {sorted(PAYLOAD_KINDS)}")
+        payload = PAYLOAD_KINDS[kind]
         why = Reason(reason) if reason in list(Reason) else Reason.UNKNOWN
-        return cls(bits, why, tokens, context, payload_bytes, created, last_used, hits, flags, model, abi, rows, mark)
+        times = created, last_used
+        return cls(bits, why, tokens, context, payload_bytes, *times, hits, flags, model, payload, rows, mark)
 
 
 class KvFile:
@@ -143,10 +145,9 @@ class KvFile:
     def payload(self) -> bytes:
         return self._read(HEAD_BYTES + self.text_bytes, self.header.payload_bytes, "payload")
 
-    def payload_start(self, num_tokens: int) -> bytes:
-        """As much of the payload as holds its header and that many tokens, if there is so much."""
-        size = min(PAYLOAD_HEADER_BYTES + 4 * num_tokens, self.header.payload_bytes)
-        return self._read(HEAD_BYTES + self.text_bytes, size, "payload")
+    def payload_start(self, size: int) -> bytes:
+        """The first `size` bytes of the payload, if there are so many."""
+        return self._read(HEAD_BYTES + self.text_bytes, min(size, self.header.payload_bytes), "payload")
 
     def tools(self, max_ids: int = MAX_TOOL_IDS) -> dict[str, bytes]:
         """The saved tool blocks; of a damaged map what comes before the damage."""

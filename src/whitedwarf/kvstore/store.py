@@ -6,14 +6,16 @@ look and load, one at a time saves; other processes may use the directory too.
 """
 
 import hashlib
+import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
 from whitedwarf.errors import FileFormatError
-from whitedwarf.kvstore import policy
+from whitedwarf.kvstore import dsv4, packed, policy
 from whitedwarf.kvstore.directory import Directory, Log
 from whitedwarf.kvstore.file import (
     HAS_TOOLS,
@@ -27,11 +29,13 @@ from whitedwarf.kvstore.file import (
     ToolBlocks,
     encode_tools,
 )
-from whitedwarf.kvstore.payload import Ids, Layout, Payload, read_ids, read_payload, write_payload
+from whitedwarf.kvstore.payload import Ids, Layout, Payload, PayloadFormat, PayloadKind
 from whitedwarf.kvstore.policy import Entry, Incoming, Limits
 from whitedwarf.kvstore.stats import StoreStats, Tally
 
+MAX_SPARED = 16  # more than requests that usually run at a time
 DEFAULT_BUDGET_BYTES = 4096 << 20
+FORMATS: dict[PayloadKind, PayloadFormat] = {PayloadKind.DS4: dsv4, PayloadKind.PACKED: packed}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +46,8 @@ class StoreSettings:
     layout: Layout
     quant_bits: int = 2
     model_id: int = 0
-    row_kind: int = 0  # of the rows in memory: continuing from rows of another kind gives other bits
     model_mark: int = 0  # of the weights, 16 bits
+    payload_kind: PayloadKind = PayloadKind.PACKED  # of files to be written; both are read
     same_quant_only: bool = False
     budget_bytes: int = DEFAULT_BUDGET_BYTES
     limits: Limits = field(default_factory=Limits)
@@ -68,8 +72,11 @@ class KvStore:
         self.settings = settings
         self._log, self._clock = log, clock
         self._tally = Tally()
+        self._choosing = threading.Lock()
+        self._spared: deque[str] = deque(maxlen=MAX_SPARED)  # the most recent last
+        self._used_up: set[str] = set()
         self._directory = Directory(settings.directory, log, self._tally, self._entry)
-        self._evict(None, frozenset())
+        self._evict(None)
 
     @property
     def stats(self) -> StoreStats:
@@ -89,11 +96,25 @@ class KvStore:
 
     def ids(self, entry: Entry) -> Ids | None:
         """The tokens of a file, without the rest of it; None (and a line in the log) when it is damaged."""
-        size = entry.num_tokens
-        return self._directory.read(entry.name, lambda file: read_ids(file.payload_start(size), file.path.name))
+        return self._directory.read(entry.name, _ids)
+
+    def spare(self, entry: Entry) -> None:
+        """It is needed: from now on it is evicted only after others. Whether it is still there shows when it is read.
+
+        The last few are remembered: what running requests came from must not go for what they save.
+        """
+        with self._choosing:
+            if entry.name in self._spared:
+                self._spared.remove(entry.name)
+            self._spared.append(entry.name)
 
     def load(self, entry: Entry, prompt: bytes) -> Hit | None:
-        """Read one candidate, and count or consume it; None (and a line in the log) when it cannot be used."""
+        """Read one candidate, and count the hit; None (and a line in the log) when it cannot be used.
+
+        A file of more tokens than are saved cold is consumed, as by ds4, but not before a longer one that begins with
+        its text is there: whoever dies in between has lost nothing.
+        """
+        self.spare(entry)
         started = time.monotonic()
         hit = self._directory.read(entry.name, lambda file: self._read(file, entry, prompt))
         if hit is None:
@@ -117,28 +138,29 @@ class KvStore:
         *,
         flags: int = 0,
         tools: ToolBlocks | None = None,
-        spared: Set[str] = frozenset(),
     ) -> str | None:
         """Keep the payload under its text -> the file's name; None when it was not written (the log says why).
 
         Of `tools` only the blocks that occur in the text are kept. A usable file of the same text in as many tokens
         keeps its payload: then, or when there is no room, the layers of this one are never asked for.
-        `spared`: names not to be evicted for it as long as others are there.
         """
         name = hashlib.sha1(text).hexdigest()
         blocks = _blocks_in(text, tools or {})
         if self._touch(name, text, payload.num_tokens, blocks):
             return name
-        size = HEAD_BYTES + len(text) + self.settings.layout.payload_bytes(payload.num_tokens)
-        total = size + (len(encode_tools(blocks)) if blocks else 0)
+        size = FORMATS[payload.kind].payload_bytes(payload, self.settings.layout)
+        total = HEAD_BYTES + len(text) + size + (len(encode_tools(blocks)) if blocks else 0)
         if not policy.fits(total, self.settings.budget_bytes):
             self._log(f"kv cache: skipped {name[:12]}: {total} bytes do not fit the budget")
             self._tally.add(failed=1)
             return None
-        self._evict(self._incoming(name, text, total), spared)
+        incoming = self._incoming(name, text, total)
+        self._evict(incoming)
         started = time.monotonic()
-        if not self._write(name, text, payload, self._header(payload, reason, flags, bool(blocks)), blocks):
+        header = self._header(payload, size, reason, flags | (HAS_TOOLS if blocks else 0))
+        if not self._write(name, text, payload, header, blocks):
             return None
+        self._retire(incoming.prefixes)
         self._directory.entries()  # `stats` tell of the new one
         self._tally.stored(reason, total, time.monotonic() - started)
         self._tell(f"stored ({reason.name.lower()})", name, payload.num_tokens, total, started)
@@ -158,7 +180,7 @@ class KvStore:
         text, layout = file.text(), self.settings.layout
         if hashlib.sha1(text).hexdigest() != entry.name or not prompt.startswith(text):
             raise FileFormatError(f"{file.path.name}: the key text is not the one in its name. It is not used.")
-        payload = read_payload(file.payload(), layout, file.path.name)
+        payload = FORMATS[file.header.payload_kind].read_payload(file.payload(), layout, file.path.name)
         if payload.num_tokens != file.header.num_tokens:
             file.path.unlink(missing_ok=True)
             count = f"{payload.num_tokens} tokens, its header says {file.header.num_tokens}"
@@ -168,10 +190,7 @@ class KvStore:
     def _count(self, entry: Entry) -> None:
         try:
             if policy.after_hit(entry.num_tokens, self.settings.limits) == "consume":
-                self._directory.remove(entry.name)
-                self._tally.add(consumed=1)
-                self._log(f"kv cache: consumed {entry.name[:12]}")
-                return
+                self._used_up.add(entry.name)
             with KvFile(self._directory.path_of(entry.name), writable=True) as file:
                 file.count_hit(self._now())
         except (OSError, FileFormatError) as error:
@@ -197,27 +216,29 @@ class KvStore:
             file.rewrite_tools(held | dict(blocks), self._now())
         return True
 
-    def _header(self, payload: Payload, reason: Reason, flags: int, has_tools: bool) -> Header:
+    def _header(self, payload: Payload, payload_bytes: int, reason: Reason, flags: int) -> Header:
         settings, now = self.settings, self._now()
         return Header(
             quant_bits=settings.quant_bits,
             reason=reason,
             num_tokens=payload.num_tokens,
             context_length=settings.layout.context_length,
-            payload_bytes=settings.layout.payload_bytes(payload.num_tokens),
+            payload_bytes=payload_bytes,
             created=now,
             last_used=now,
-            flags=flags | (HAS_TOOLS if has_tools else 0),
+            flags=flags,
             model_id=settings.model_id,
-            row_kind=settings.row_kind,
+            payload_kind=payload.kind,
+            row_kind=settings.layout.row_kind,
             model_mark=settings.model_mark,
         )
 
     def _write(self, name: str, text: bytes, payload: Payload, header: Header, blocks: ToolBlocks) -> bool:
         head = header.to_bytes(), TEXT_SIZE.pack(len(text)), text
+        body = FORMATS[payload.kind].write_payload(payload, self.settings.layout)
         trailer = [encode_tools(blocks)] if blocks else []
         try:
-            self._directory.write(name, chain(head, write_payload(payload, self.settings.layout), trailer))
+            self._directory.write(name, chain(head, body, trailer))
         except OSError as error:
             self._log(f"kv cache: could not store {name[:12]}: {error}")
             self._tally.add(failed=1)
@@ -230,15 +251,29 @@ class KvStore:
         prefixes = {entry.name for entry in entries if names.get(entry.text_bytes) == entry.name}
         return Incoming(size, self.settings.layout.context_length, prefixes)
 
-    def _evict(self, incoming: Incoming | None, spared: Set[str]) -> None:
-        budget = self.settings.budget_bytes
-        for entry in policy.victims(self.entries(), budget, self._now(), incoming, spared):
-            try:
-                self._directory.remove(entry.name)
-                self._tally.add(evicted=1)
-                self._log(f"kv cache: evicted {entry.name[:12]}, {entry.num_tokens} tokens, {entry.file_bytes} bytes")
-            except OSError as error:
-                self._log(f"kv cache: could not evict {entry.name[:12]}: {error}")
+    def _evict(self, incoming: Incoming | None) -> None:
+        with self._choosing:
+            chosen = policy.victims(self.entries(), self.settings.budget_bytes, self._now(), incoming, self._spared)
+            gone = [entry for entry in chosen if self._remove(entry.name)]
+        self._tally.add(evicted=len(gone))
+        for entry in gone:
+            self._log(f"kv cache: evicted {entry.name[:12]}, {entry.num_tokens} tokens, {entry.file_bytes} bytes")
+
+    def _retire(self, prefixes: Set[str]) -> None:
+        """Remove what was used up, now that it is part of a longer file."""
+        for name in prefixes & self._used_up:
+            self._used_up.discard(name)
+            if self._remove(name):
+                self._tally.add(consumed=1)
+                self._log(f"kv cache: consumed {name[:12]}")
+
+    def _remove(self, name: str) -> bool:
+        try:
+            self._directory.remove(name)
+        except OSError as error:
+            self._log(f"kv cache: could not remove {name[:12]}: {error}")
+            return False
+        return True
 
     def _entry(self, file: KvFile) -> Entry:
         header, name = file.header, file.path.stem
@@ -268,8 +303,8 @@ class KvStore:
             return f"saved with {header.quant_bits} bits, the model here has {settings.quant_bits}"
         if header.model_id != settings.model_id:
             return f"saved with model id {header.model_id}, here it is {settings.model_id}"
-        if _differ(header.row_kind, settings.row_kind):
-            return f"saved with rows of kind {header.row_kind}, here it is {settings.row_kind}"
+        if _differ(header.row_kind, settings.layout.row_kind):
+            return f"saved with rows of kind {header.row_kind}, here it is {settings.layout.row_kind}"
         if _differ(header.model_mark, settings.model_mark):
             return f"saved with weights marked {header.model_mark:#06x}, here it is {settings.model_mark:#06x}"
         return None
@@ -280,6 +315,11 @@ class KvStore:
     def _tell(self, what: str, name: str, num_tokens: int, size: int, started: float) -> None:
         elapsed = 1000 * (time.monotonic() - started)
         self._log(f"kv cache: {what} {name[:12]}, {num_tokens} tokens, {size} bytes, {elapsed:.0f} ms")
+
+
+def _ids(file: KvFile) -> Ids:
+    payload = FORMATS[file.header.payload_kind]
+    return payload.read_ids(file.payload_start(payload.HEADER_BYTES + 4 * file.header.num_tokens), file.path.name)
 
 
 def prefix_names(text: bytes, lengths: Iterable[int]) -> dict[int, str]:

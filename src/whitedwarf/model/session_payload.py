@@ -25,7 +25,7 @@ from whitedwarf.ops.rows import encode_stored
 EMPTY_SCORE = np.float32(-1e30)  # of a frontier's slot that no token has filled: no share of any average
 
 Floats = npt.NDArray[np.float32]
-LayerArrays = tuple[Floats, ...]  # 1, 4 or 7 of them: see above
+LayerArrays = tuple[Array, ...]  # 1, 4 or 7 of them: see above
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class SessionArrays:
     def _layer(self, index: int, state: LayerState, position: int) -> LayerArrays:
         config = self.model.config
         live = min(config.hp.sliding_window, position)
-        raw = self._decoded(_held(state.window, position - live, position), config.kv_format)
+        raw = self._decoded(held(state.window, position - live, position), config.kv_format)
         arrays: LayerArrays = (raw,)
         for compressor, part in self._compressors(index, state):
             arrays += self._compressed(compressor, part, position)
@@ -64,8 +64,8 @@ class SessionArrays:
     def _compressed(self, compressor: Compressor, state: CompressorState, position: int) -> LayerArrays:
         frontier = Frontier.at(position, compressor.ratio)
         rows = self._decoded(state.rows.upto(position // compressor.ratio), compressor.format)
-        values = _held(state.values, frontier.start, position)
-        gates = _held(state.gates, frontier.start, position)
+        values = held(state.values, frontier.start, position)
+        gates = held(state.gates, frontier.start, position)
         scores = gates + frontier.of_positions(compressor.ape.astype(np.float32))
         return rows, frontier.filled(values, np.float32(0)), frontier.filled(scores, EMPTY_SCORE)
 
@@ -76,8 +76,8 @@ class SessionArrays:
             raise ValueError(f"layer {index} has {1 + 3 * len(parts)} arrays, not {len(arrays)}")
         live = min(self.model.config.hp.sliding_window, position)
         format = self.model.config.kv_format
-        _check(arrays[0], (live, format.dims), f"the window of layer {index}")
-        _start(state.window, position - live, encode_stored(arrays[0], format))
+        check_shape(arrays[0], (live, format.dims), f"the window of layer {index}")
+        start_at(state.window, position - live, encode_stored(arrays[0], format))
         for number, (compressor, part) in enumerate(parts):
             self._fill(compressor, part, arrays[1 + 3 * number : 4 + 3 * number], position)
         return state
@@ -86,14 +86,14 @@ class SessionArrays:
         frontier, format = Frontier.at(position, compressor.ratio), compressor.format
         rows, values, scores = arrays
         shape = frontier.num_slots, compressor.ape.shape[1]
-        _check(rows, (position // compressor.ratio, format.dims), "compressed rows")
-        _check(values, shape, "the frontier's values")
-        _check(scores, shape, "the frontier's scores")
+        check_shape(rows, (position // compressor.ratio, format.dims), "compressed rows")
+        check_shape(values, shape, "the frontier's values")
+        check_shape(scores, shape, "the frontier's scores")
         state.rows = AppendedRows(format.row_bytes)
         state.rows.extend(0, encode_stored(rows, format))
         ape = frontier.of_positions(compressor.ape.astype(np.float32))
-        _start(state.values, frontier.start, values[frontier.live])
-        _start(state.gates, frontier.start, without(scores[frontier.live], ape))
+        start_at(state.values, frontier.start, values[frontier.live])
+        start_at(state.gates, frontier.start, without(scores[frontier.live], ape))
 
     def _decoded(self, data: Array, format: RowFormat) -> Floats:
         decoded = self.model.ops.decode_rows(Rows(format, np.ascontiguousarray(data), 0))
@@ -144,20 +144,21 @@ def without(scores: Floats, ape: Floats) -> Floats:
     return gates
 
 
-def _held(rows: SlidingRows, start: int, end: int) -> Array:
+def held(rows: SlidingRows, start: int, end: int) -> Array:
     """The rows of positions start..end of a copied window; those of tokens taken back may follow them."""
-    held = rows.newest()
-    first = rows.end - len(held)
+    newest = rows.newest()
+    first = rows.end - len(newest)
     if not first <= start <= end <= rows.end:
         raise ValueError(f"rows {first}..{rows.end} are held, asked for {start}..{end}")
-    return held[start - first : end - first]
+    return newest[start - first : end - first]
 
 
-def _start(rows: SlidingRows, index: int, data: Array) -> None:
+def start_at(rows: SlidingRows, index: int, data: Array) -> None:
+    """Make empty rows hold `data`, the first of them at `index`."""
     rows.first = rows.end = index
     rows.extend(index, data)
 
 
-def _check(array: Floats, shape: tuple[int, int], what: str) -> None:
+def check_shape(array: Array, shape: tuple[int, int], what: str) -> None:
     if array.shape != shape:
         raise ValueError(f"{what} must have shape {shape}, not {array.shape}")

@@ -49,6 +49,7 @@ class FailureKind(Enum):
     UNKNOWN_MODEL = (404, "invalid_request_error", "model_not_found", "not_found_error")
     WRONG_METHOD = (405, "invalid_request_error", "method_not_allowed", "invalid_request_error")
     TOO_SLOW = (408, "invalid_request_error", "request_timeout", "invalid_request_error")
+    NO_LENGTH = (411, "invalid_request_error", "length_required", "invalid_request_error")
     TOO_LARGE = (413, "invalid_request_error", "request_too_large", "request_too_large")
     WRONG_TYPE = (415, "invalid_request_error", "unsupported_media_type", "invalid_request_error")
     RATE_LIMITED = (429, "rate_limit_error", "rate_limit_exceeded", "rate_limit_error")

@@ -2,9 +2,11 @@
 
 /v1/chat/completions  /v1/responses  /v1/completions  /v1/messages        answers, streamed or whole
 /v1/messages/count_tokens  /v1/chat/completions/input_tokens              how long a prompt is
-/v1/models  /v1/models/{id}  /health  /metrics  /                         what is here
+/v1/models  /v1/models/{id}  /health  /metrics  /props  /openapi.json  /    what is here
 /debug/last                                                               with --script: the last request
 """
+
+from functools import partial
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -19,7 +21,8 @@ from whitedwarf.server.auth import ApiKeys
 from whitedwarf.server.endpoints import Endpoints
 from whitedwarf.server.gate import Gate
 from whitedwarf.server.host_check import HostRule
-from whitedwarf.server.refusal import dialect_of, refusal
+from whitedwarf.server.metrics import Metrics
+from whitedwarf.server.refusal import counted_as, dialect_of, refusal
 
 _KINDS = {404: FailureKind.NOT_FOUND, 405: FailureKind.WRONG_METHOD}
 
@@ -28,10 +31,13 @@ def make_app(endpoints: Endpoints, hosts: HostRule, keys: ApiKeys | None = None)
     """The whole server as an ASGI application."""
     inner = Starlette(
         routes=_routes(endpoints),
-        exception_handlers={HTTPException: _tell_http_error, Exception: _tell_bug},
+        exception_handlers={
+            HTTPException: partial(_tell_http_error, endpoints.metrics),
+            Exception: partial(_tell_bug, endpoints.metrics),
+        },
     )
     inner.router.redirect_slashes = False  # a redirected POST would lose its body with some clients
-    return Gate(inner, hosts, keys)
+    return Gate(inner, hosts, keys, endpoints.metrics.count_refused)
 
 
 def _routes(endpoints: Endpoints) -> list[Route]:
@@ -48,17 +54,21 @@ def _routes(endpoints: Endpoints) -> list[Route]:
         Route("/v1/models/{model_id:path}", endpoints.one_model),
         Route("/health", endpoints.health),
         Route("/metrics", endpoints.show_metrics),
+        Route("/props", endpoints.show_props),
+        Route("/openapi.json", endpoints.show_openapi),
         Route("/", endpoints.status),
     ]
 
 
-async def _tell_http_error(request: Request, error: Exception) -> Response:
+async def _tell_http_error(metrics: Metrics, request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     kind = _KINDS.get(error.status_code, FailureKind.INVALID)
     message = f"{request.method} {request.url.path!r:.120}: {error.detail}. GET / lists what is answered here"
+    metrics.count_refused(counted_as(request.url.path), kind.status)
     return refusal(Failure(kind, message), dialect_of(request.url.path), error.headers)
 
 
-async def _tell_bug(request: Request, error: Exception) -> Response:
+async def _tell_bug(metrics: Metrics, request: Request, error: Exception) -> Response:
     failure = Failure(FailureKind.SERVER, "the server failed on this request; its log says why")
+    metrics.count_refused(counted_as(request.url.path), failure.status)
     return refusal(failure, dialect_of(request.url.path))

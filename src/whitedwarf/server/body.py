@@ -3,6 +3,8 @@
 Promises: a body that says it is too large is refused before any of it is read, and one that lies as soon as it is.
 """
 
+from collections.abc import Mapping
+
 import anyio
 from starlette.requests import ClientDisconnect, Request
 
@@ -18,6 +20,22 @@ class BodyRefused(Exception):  # noqa: N818
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)
         self.failure = failure
+
+
+def check_headers(headers: Mapping[str, str]) -> None:
+    """BodyRefused for a body that cannot be read: no JSON, compressed, or of a length that nobody tells."""
+    # Only JSON: what a page may post elsewhere without asking first is never called JSON.
+    essence = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if essence != "application/json":
+        what = f"expected the header `Content-Type: application/json`, got {essence or 'none'!r:.80}"
+        raise BodyRefused(Failure(FailureKind.WRONG_TYPE, what))
+    coding = headers.get("content-encoding", "").strip().lower()
+    if coding not in ("", "identity"):
+        what = f"expected a body without `Content-Encoding`, got {coding!r:.80}: send it uncompressed"
+        raise BodyRefused(Failure(FailureKind.WRONG_TYPE, what))
+    if "content-length" not in headers and "transfer-encoding" not in headers:
+        what = "expected the header `Content-Length` or `Transfer-Encoding: chunked`; without one there is no body"
+        raise BodyRefused(Failure(FailureKind.NO_LENGTH, what))
 
 
 async def read_body(

@@ -5,7 +5,7 @@ ask from any thread which saved texts one begins with, and for the words of tool
 saved under exactly these token ids; what cannot be read, written, or not soon enough, is one line in the log and costs
 only the reuse.
 
-The format has a place for the logits after the last token. Where the engine has none to give, zeros are written:
+ds4's format has a place for the logits after the last token. Where the engine has none to give, zeros are written:
 nothing of ours reads them, and the log says so.
 """
 
@@ -25,11 +25,12 @@ from whitedwarf.engine.prefix import SaveReason, StoredPrefix
 from whitedwarf.errors import FileFormatError
 from whitedwarf.kvstore import policy
 from whitedwarf.kvstore.file import Reason
-from whitedwarf.kvstore.payload import Payload
+from whitedwarf.kvstore.payload import Payload, PayloadKind
 from whitedwarf.kvstore.policy import Entry
 from whitedwarf.kvstore.stats import StoreStats
 from whitedwarf.kvstore.store import KvStore, StoreSettings
 from whitedwarf.model.base import Ids, Logits, Snapshot
+from whitedwarf.model.packed_session import PackedArrays
 from whitedwarf.model.session_payload import SessionArrays
 from whitedwarf.model.state import StateSnapshot
 from whitedwarf.model.transformer import Transformer
@@ -77,10 +78,13 @@ class DiskPrefixes:
         self, model: Transformer, tokenizer: Tokenizer, settings: StoreSettings, tools: ToolsIn = no_tools
     ) -> None:
         """`tools` is asked on the writer's thread. Raises OSError when the directory cannot be made or read."""
-        self._arrays = SessionArrays(model)
+        self._kind = settings.payload_kind
+        self._arrays: dict[PayloadKind, SessionArrays | PackedArrays] = {
+            PayloadKind.DS4: SessionArrays(model),
+            PayloadKind.PACKED: PackedArrays(model),
+        }
         self._tokenizer, self._tools = tokenizer, tools
         self._limits = settings.limits
-        self._no_logits = np.zeros(settings.layout.vocab_size, np.float32)
         self._user, self._assistant = map(tokenizer.special_id, (SpecialToken.USER, SpecialToken.ASSISTANT))
         self._store = KvStore(settings, log.info)
         self._plans: deque[_Plan] = deque(maxlen=MAX_PLANS)
@@ -100,10 +104,9 @@ class DiskPrefixes:
     def find(self, ids: Ids) -> StoredPrefix | None:
         """The longest prefix on disk that is shorter than `ids`; only heads and ids of files are read."""
         self._plan(ids)
-        if not self._store.entries():
-            return None
         text = self._text(ids)
         for entry in self._store.candidates(text):
+            self._store.spare(entry)  # before it is looked at: the writer may be about to evict it
             held = self._store.ids(entry)
             if held is not None and len(held) < len(ids) and np.array_equal(held, ids[: len(held)]):
                 return StoredPrefix(len(held), partial(self._load, entry, held, text))
@@ -175,7 +178,7 @@ class DiskPrefixes:
         hit = self._store.load(entry, text)
         if hit is None or not np.array_equal(hit.payload.ids, ids):
             raise FileFormatError(f"{entry.name}.kv: damaged, or changed since it was found. It is not used.")
-        return self._arrays.snapshot(len(ids), hit.payload.layers)
+        return self._arrays[hit.payload.kind].snapshot(len(ids), hit.payload.layers)
 
     def _text(self, ids: Ids) -> bytes:
         return b"".join(map(self._tokenizer.token_bytes, ids.tolist()))
@@ -197,12 +200,11 @@ class DiskPrefixes:
                 log.warning("saving_prefix_failed", exc_info=True, extra=facts)
                 continue
             if name is not None:
-                log.info("prefix_saved", extra=facts | {"file": name[:12]} | _mark(item.logits))
+                log.info("prefix_saved", extra=facts | {"file": name[:12]} | self._mark(item.logits))
 
     def _write(self, item: _Save) -> str | None:
         text = self._text(item.ids)
-        logits = self._no_logits if item.logits is None else item.logits
-        payload = Payload(item.ids, logits, self._arrays.of(item.snapshot))
+        payload = Payload(item.ids, item.logits, self._arrays[self._kind].of(item.snapshot), self._kind)
         return self._store.save(text, payload, item.reason, tools=self._tools_in(text))
 
     def _tools_in(self, text: bytes) -> Mapping[str, bytes]:
@@ -212,6 +214,6 @@ class DiskPrefixes:
             log.warning("no_tools_saved", exc_info=True)
             return {}
 
-
-def _mark(logits: Logits | None) -> dict[str, str]:
-    return {"next_logits": "zeros"} if logits is None else {}
+    def _mark(self, logits: Logits | None) -> dict[str, str]:
+        is_made_up = logits is None and self._kind is PayloadKind.DS4
+        return {"next_logits": "zeros"} if is_made_up else {}

@@ -4,13 +4,14 @@ import hashlib
 
 from whitedwarf.config import ServeSettings
 from whitedwarf.gguf.reader import GgufFile
-from whitedwarf.kvstore.payload import Layout
+from whitedwarf.kvstore.payload import Layout, PayloadKind
 from whitedwarf.kvstore.policy import Limits
 from whitedwarf.kvstore.store import StoreSettings
 from whitedwarf.model.config import KvCache
 from whitedwarf.model.transformer import Transformer
 
 ROW_KINDS: dict[KvCache, int] = {"packed": 1, "packed-f16": 2, "f16": 3, "f32": 4}  # in files: never renumbered
+PAYLOAD_KINDS = {"packed": PayloadKind.PACKED, "ds4": PayloadKind.DS4}
 PRO_LAYERS = 61
 SAMPLE_BYTES = 64  # of each tensor: all of 80 GB would take minutes
 ROUTED_EXPERTS = "ffn_gate_exps.weight"
@@ -31,7 +32,7 @@ def disk_settings(serve: ServeSettings, model: Transformer, gguf: GgufFile, *, q
     """None without `--kv-disk-dir`."""
     if serve.kv_disk_dir is None:
         return None
-    hp = model.config.hp
+    hp, config = model.config.hp, model.config
     return StoreSettings(
         directory=serve.kv_disk_dir,
         layout=Layout(
@@ -40,12 +41,15 @@ def disk_settings(serve: ServeSettings, model: Transformer, gguf: GgufFile, *, q
             hp.index_head_dim,
             hp.vocab_size,
             hp.sliding_window,
-            model.config.context_length,
+            config.context_length,
+            row_kind=ROW_KINDS[config.kv_cache],
+            row_bytes=config.kv_format.row_bytes,
+            key_bytes=config.key_format.row_bytes,
         ),
         quant_bits=quant_bits(gguf),
         model_id=int(len(hp.compress_ratios) == PRO_LAYERS),
-        row_kind=ROW_KINDS[model.config.kv_cache],
         model_mark=model_mark(gguf, f"{model.ops.name} {quality}"),
+        payload_kind=PAYLOAD_KINDS[serve.kv_disk_format],
         same_quant_only=serve.kv_cache_reject_different_quant,
         budget_bytes=serve.kv_disk_space_mb << 20,
         limits=disk_limits(serve),

@@ -4,29 +4,35 @@ Promises: whatever can be refused — no JSON, too long, queue full, closing —
 a client that leaves ends its request; every request that was queued is counted and logged once.
 """
 
+import itertools
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 
 import anyio
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 
 from whitedwarf.conversation.json_value import Json
 from whitedwarf.errors import WhitedwarfError
 from whitedwarf.protocol.dialects import CHAT, Dialect, Told
 from whitedwarf.protocol.failures import Failure, FailureKind
 from whitedwarf.respond import Prepared, Reply, Road
-from whitedwarf.server.body import MAX_BODY_BYTES, BodyRefused, read_body
-from whitedwarf.server.metrics import CONTENT_TYPE, Metrics, Running
+from whitedwarf.server.body import MAX_BODY_BYTES, BodyRefused, check_headers, read_body
+from whitedwarf.server.facts import Facts
+from whitedwarf.server.metrics import CONTENT_TYPE, Metrics
 from whitedwarf.server.models import ServedModel
+from whitedwarf.server.openapi import openapi_document
+from whitedwarf.server.props import props
 from whitedwarf.server.refusal import refusal
+from whitedwarf.server.request_trace import Trace
+from whitedwarf.server.status_page import PAGE_HEADERS, StatusPage
 from whitedwarf.server.stream import KEEPALIVE_S, StreamedReply, told_whole, unless_gone
+from whitedwarf.server.watch import Watch
 
 log = logging.getLogger(__name__)
 
 Endpoint = Callable[[Request], Awaitable[Response]]
-SHORTEST_TIMED_S = 0.0005
 _GONE = 499  # nobody reads it; the usual number for a client that left
 
 
@@ -37,6 +43,9 @@ class Endpoints:
     road: Road
     model: ServedModel
     metrics: Metrics = field(default_factory=Metrics)
+    facts: Facts = field(default_factory=Facts)
+    trace: Trace | None = None
+    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     max_body_bytes: int = MAX_BODY_BYTES
     keepalive_s: float = KEEPALIVE_S
     look_at_last: Callable[[], dict[str, Json]] | None = None
@@ -82,26 +91,37 @@ class Endpoints:
         """GET /metrics, for Prometheus."""
         return Response(self.metrics.exposition(), media_type=CONTENT_TYPE)
 
+    async def show_props(self, request: Request) -> Response:
+        """GET /props."""
+        return JSONResponse(props(self.model, self.facts, self.metrics.load))
+
+    async def show_openapi(self, request: Request) -> Response:
+        """GET /openapi.json."""
+        return JSONResponse(openapi_document())
+
     async def status(self, request: Request) -> Response:
         """GET /: what runs here, for people."""
-        return PlainTextResponse(
-            f"whitedwarf serves {self.model.name} as {self.model.id}, context {self.model.context_length} tokens.\n\n"
-            "OpenAI:    /v1/chat/completions  /v1/responses  /v1/completions  /v1/models\n"
-            "Anthropic: /v1/messages  /v1/messages/count_tokens\n"
-            "Server:    /health  /metrics\n"
-        )
+        page = StatusPage(self.model, self.facts, self.metrics.load)
+        if "text/html" in request.headers.get("accept", ""):
+            return HTMLResponse(page.html(), headers=PAGE_HEADERS)
+        return PlainTextResponse(page.text(), headers={"vary": "accept"})
 
     async def _guarded(
         self, request: Request, dialect: Dialect, act: Callable[[Request, Dialect, bytes], Awaitable[Response]]
     ) -> Response:
+        body: bytes | None = None
         try:
+            check_headers(request.headers)
             body = await read_body(request, self.max_body_bytes)
             return Response(status_code=_GONE) if body is None else await act(request, dialect, body)
         except BodyRefused as refused:
             # What the client still sends is not read, so the connection is of no more use.
             return self._refused(refused.failure, dialect, {"connection": "close"})
         except WhitedwarfError as error:
-            return self._refused(Failure.of(error), dialect)
+            failure = Failure.of(error)
+            if self.trace is not None and body is not None:
+                self.trace.refused(next(self.numbers), dialect.name, body, failure)
+            return self._refused(failure, dialect)
 
     def _refused(self, failure: Failure, dialect: Dialect, headers: dict[str, str] | None = None) -> Response:
         self.metrics.count_refused(dialect.name, failure.status)
@@ -114,16 +134,25 @@ class Endpoints:
 
     async def _answer(self, request: Request, dialect: Dialect, body: bytes) -> Response:
         prepared = await anyio.to_thread.run_sync(self.road.prepare, body, dialect)
-        reply = self.road.start(prepared)
-        running = self.metrics.begin(dialect.name, prepared.converted.unknown_fields)
+        number = next(self.numbers)
+        trace = None
+        if self.trace is not None:
+            trace = await anyio.to_thread.run_sync(self.trace.begin, number, prepared, body)
+        try:
+            reply = self.road.start(prepared)
+        except WhitedwarfError as error:
+            if trace is not None:
+                trace.end("refused", Failure.of(error))
+            return self._refused(Failure.of(error), dialect)
+        reply.witness = watch = Watch(number, prepared, self.metrics, trace)
         headers = _warnings(prepared)
         if prepared.is_streamed:
-            return StreamedReply(reply, dialect, headers, lambda: _end(running, dialect, reply), self.keepalive_s)
+            return StreamedReply(reply, dialect, headers, lambda: watch.end(reply), self.keepalive_s)
         try:
             return await _whole(request, reply, dialect, headers)
         finally:
             reply.generation.cancel()
-            _end(running, dialect, reply)
+            watch.end(reply)
 
 
 async def _whole(request: Request, reply: Reply, dialect: Dialect, headers: dict[str, str]) -> Response:
@@ -138,43 +167,6 @@ async def _whole(request: Request, reply: Reply, dialect: Dialect, headers: dict
     if reply.failure is not None:
         return refusal(reply.failure, dialect)
     return JSONResponse(reply.body(told), headers=headers)
-
-
-def _end(running: Running, dialect: Dialect, reply: Reply) -> None:
-    end = "failed" if reply.failure else "done" if reply.is_over else "cancelled"
-    seconds = running.end(end, reply.prompt_tokens, reply.cached_tokens, reply.generated_tokens)
-    log.info(
-        "request_ended",
-        extra={
-            "dialect": dialect.name,
-            "end": end,
-            "prompt": reply.prompt_tokens,
-            "cached": reply.cached_tokens,
-            "generated": reply.generated_tokens,
-            "seconds": round(seconds, 3),
-            "why": reply.failure.message if reply.failure else "",
-            **_engine_facts(reply),
-        },
-    )
-
-
-def _engine_facts(reply: Reply) -> dict[str, object]:
-    """Where the prompt's beginning came from, why no more of it did, and tokens a second."""
-    finished = reply.finished
-    if finished is None:
-        return {}
-    computed = finished.prompt_tokens - finished.reused_tokens
-    return {
-        "reuse": finished.reuse.value,
-        "miss": "" if finished.miss_reason is None else finished.miss_reason.value,
-        "prefill_tps": _rate(computed, finished.prefill_s),
-        "decode_tps": _rate(finished.generated_tokens, finished.decode_s),
-    }
-
-
-def _rate(tokens: int, seconds: float) -> object:
-    """Tokens a second; nothing where the time was too short to tell, as with a script."""
-    return round(tokens / seconds, 1) if seconds >= SHORTEST_TIMED_S else ""
 
 
 def _warnings(prepared: Prepared) -> dict[str, str]:

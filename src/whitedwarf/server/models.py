@@ -32,6 +32,7 @@ class ServedModel:
     context_length: int
     loaded_at: int
     loaded_at_text: str
+    default_max_tokens: int | None = None  # of an answer that asks for no length
 
     def as_json(self) -> dict[str, Json]:
         """The model object."""

@@ -6,7 +6,7 @@ one cut off by the length is the only one called incomplete; an open call at the
 empty pieces of text are left out. Does not know HTTP, or the clock except where one is handed in.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from whitedwarf.conversation.events import (
     ArgumentsDelta,
@@ -69,6 +69,11 @@ class ResponsesStream:
         self._has_begun = False
         self.is_over = False
         """Whether the last event was told; nothing comes after it."""
+
+    @property
+    def call_ids(self) -> Mapping[int, str]:
+        """What clients know the calls by that were told so far."""
+        return self._call_ids.given
 
     @property
     def unfinished_calls(self) -> tuple[int, ...]:

@@ -1,6 +1,7 @@
 """DSV4: the bytes against the sheet, and every reason not to load with a message of its own."""
 
 import contextlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ from hypothesis import strategies as st
 from fakes.kv_files import FakeFile
 from kvstore.folder import LAYOUT, payload_of
 from whitedwarf.errors import FileFormatError
-from whitedwarf.kvstore.payload import Layout, Payload, read_payload, write_payload
+from whitedwarf.kvstore.dsv4 import read_payload, size_bytes, write_payload
+from whitedwarf.kvstore.payload import Layout, Payload
 
 LENGTHS = (1, 3, 4, 5, 127, 128, 129, 256, 300, 599)
 
@@ -23,7 +25,7 @@ def written(payload: Payload, layout: Layout = LAYOUT) -> bytes:
 def test_the_written_bytes_are_those_of_the_sheet(n):
     ours = FakeFile(n=n, version=2, chunk=0, raw_cap=128)
     assert written(payload_of(ours)) == ours.payload()
-    assert LAYOUT.payload_bytes(n) == len(ours.payload())
+    assert size_bytes(n, LAYOUT) == len(ours.payload())
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -43,7 +45,7 @@ def test_the_size_of_flash_is_the_one_in_the_sheet():
     n = 1024
     frontiers = 21 * (2 * 8 * 1024 + 2 * 8 * 256) * 4 + 20 * 2 * 128 * 512 * 4
     rows = 43 * 128 * 2048 + 21 * (n // 4) * (512 + 128) * 4 + 20 * (n // 128) * 2048
-    assert flash.payload_bytes(n) == fixed + 4 * n + frontiers + rows
+    assert size_bytes(n, flash) == fixed + 4 * n + frontiers + rows
 
 
 REFUSALS = {
@@ -77,7 +79,7 @@ def test_a_payload_that_cannot_be_continued_is_refused_with_its_own_message(mess
 
 
 def test_only_version_1_insists_on_its_prefill_chunk():
-    layout = Layout(*[getattr(LAYOUT, name) for name in LAYOUT.__slots__[:-1]], prefill_chunk=64)
+    layout = replace(LAYOUT, prefill_chunk=64)
     read_payload(FakeFile(version=2, chunk=77).payload(), layout, "file")
     read_payload(FakeFile(version=1, chunk=64).payload(), layout, "file")
     with pytest.raises(FileFormatError, match="prefill chunk 77"):

@@ -1,0 +1,56 @@
+"""What a server can tell about itself besides its model: fixed facts, and where live numbers are read.
+
+Everything here may be read from any thread and never waits for the engine.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from whitedwarf.conversation.json_value import Json
+from whitedwarf.engine.prefix import PrefixStats
+
+Numbers = Mapping[str, float | Mapping[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """`prefix_stats` and `disk_stats` are None where nothing of the kind is kept; `recipe` writes the prompts."""
+
+    backend: str = "none"
+    recipe: str = "v4"
+    file_name: str = ""
+    total_slots: int = 1
+    max_waiting: int = 0
+    power_percent: int = 100
+    prefix_stats: Callable[[], PrefixStats] | None = None
+    disk_stats: Callable[[], Numbers] | None = None
+    started_s: float = field(default_factory=time.monotonic)
+
+    @property
+    def uptime_s(self) -> float:
+        """Seconds since it was made."""
+        return time.monotonic() - self.started_s
+
+    def prefix_json(self) -> Json:
+        """The memory of prompts, as people read it; None where there is none."""
+        if self.prefix_stats is None:
+            return None
+        stats = self.prefix_stats()
+        return {
+            "budget_bytes": stats.budget_bytes,
+            "held_bytes": stats.held_bytes,
+            "checkpoints": stats.num_checkpoints,
+            "live": stats.num_live,
+            "evicted": stats.num_evicted,
+            "reused_tokens": stats.reused_tokens,
+            "requests": dict[str, Json](stats.requests),
+            "misses": dict[str, Json](stats.misses),
+        }
+
+    def disk_json(self) -> Json:
+        """The folder of prompts; None where there is none."""
+        if self.disk_stats is None:
+            return None
+        numbers = self.disk_stats().items()
+        return {name: dict[str, Json](value) if isinstance(value, Mapping) else value for name, value in numbers}

@@ -1,0 +1,35 @@
+"""docs/demand.md names tests: they exist, and every case that concerns the server has one."""
+
+import ast
+import re
+from pathlib import Path
+
+HERE = Path(__file__).parent
+PAGE = (Path(__file__).parents[2] / "docs" / "demand.md").read_text(encoding="utf-8")
+ROW = re.compile(r"^\| (P\d\d|E0) \| [^|]+ \| (.+) \|$", re.MULTILINE)
+NAMED = re.compile(r"`([\w./]+)::(\w+)`")
+NOT_THE_SERVERS = {30, 31, 32, 33, 36}
+
+
+def test_every_test_that_is_named_exists() -> None:
+    named = NAMED.findall(PAGE)
+    assert named
+    for file, name in named:
+        tree = ast.parse((HERE / file).read_text(encoding="utf-8"))
+        assert name in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}, (file, name)
+
+
+def test_every_case_of_the_server_has_a_test() -> None:
+    rows = dict(ROW.findall(PAGE))
+    assert set(rows) == {f"P{number:02}" for number in range(1, 37) if number not in NOT_THE_SERVERS} | {"E0"}
+    assert all(NAMED.search(tests) for tests in rows.values())
+
+
+def test_the_tests_say_which_case_they_are() -> None:
+    for case, tests in ROW.findall(PAGE):
+        for file, name in NAMED.findall(tests):
+            if not file.startswith("test_demand"):
+                continue
+            tree = ast.parse((HERE / file).read_text(encoding="utf-8"))
+            (function,) = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name]
+            assert (ast.get_docstring(function) or "").startswith(f"{case}: "), (file, name)
