@@ -15,7 +15,7 @@ from whitedwarf.kvstore.dsv4 import size_bytes
 from whitedwarf.kvstore.file import RESPONSES_VISIBLE, Reason
 from whitedwarf.kvstore.payload import Payload
 from whitedwarf.kvstore.policy import Limits
-from whitedwarf.kvstore.store import prefix_names
+from whitedwarf.kvstore.store import MAX_SPARED, prefix_names
 
 PROMPT = FakeFile().text + b" and more"
 
@@ -89,10 +89,17 @@ def test_a_hit_is_counted_in_the_file(bench):
     assert (after["created"], after["text"]) == (before["created"], before["text"])
 
 
-def test_a_long_file_is_consumed_by_its_hit(bench):
-    bench.put(FakeFile(n=201))
-    assert bench.open().take(PROMPT).payload.num_tokens == 201
-    assert bench.names() == set()
+def test_a_long_file_is_consumed_when_a_longer_one_has_been_saved_after_its_hit(bench):
+    path, store = bench.put(FakeFile(n=201)), bench.open()
+    other = save(store, b"another text", n=201)
+    assert store.take(PROMPT).payload.num_tokens == 201
+    save(store, b"a text that does not begin with it", n=202)
+    assert path.exists()  # a crash loses nothing
+    assert read_file(path.read_bytes())["hits"] == 4
+    name = save(store, PROMPT, n=202)
+    assert not path.exists()
+    assert {f"{name}.kv", f"{other}.kv"} < bench.names()
+    assert store.stats.consumed == 1
 
 
 def test_a_count_that_does_not_match_deletes_the_file(bench):
@@ -253,15 +260,35 @@ def test_the_budget_holds_and_the_worst_goes(bench):
     assert store.take(b"text3") is not None
 
 
-def test_a_file_that_is_needed_next_is_spared(bench):
+def test_what_was_just_looked_at_goes_last(bench):
     each = size_of(9, b"text0")
-    store = bench.open(budget_bytes=2 * each + each // 50)
-    first = save(store, b"text0", reason=Reason.UNKNOWN)
-    bench.now += 1
-    save(store, b"text1", reason=Reason.UNKNOWN)
-    save(store, b"text2", reason=Reason.UNKNOWN, spared={first})
+    store = bench.open(budget_bytes=3 * each + each // 50)
+    for i in range(3):
+        save(store, b"text%d" % i, reason=Reason.UNKNOWN)
+        bench.now += 1
+    for text in (b"text1", b"text0"):
+        store.spare(*store.candidates(text))
+    for _ in range(2):
+        bench.now += 1
+        save(store, b"text0 and %d" % bench.now, reason=Reason.UNKNOWN, n=8)
+    assert store.candidates(b"text0")
+    assert store.candidates(b"text1")
+    save(store, b"long", reason=Reason.UNKNOWN, n=40)
     assert store.candidates(b"text0")
     assert not store.candidates(b"text1")
+
+
+def test_only_the_last_few_are_spared(bench):
+    store = bench.open()
+    entries = [
+        entry for i in range(MAX_SPARED + 1) if save(store, b"%03d" % i) for entry in store.candidates(b"%03d" % i)
+    ]
+    for entry in [*entries, entries[3]]:
+        store.spare(entry)
+    store.settings = replace(store.settings, budget_bytes=MAX_SPARED * size_of(9, b"000") + 300)
+    save(store, b"new", n=4)
+    assert not store.candidates(b"000")
+    assert store.candidates(b"003")
 
 
 def test_a_file_beyond_the_budget_is_not_written_and_evicts_nothing(bench):

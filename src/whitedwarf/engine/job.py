@@ -22,7 +22,7 @@ from whitedwarf.engine.request import (
 from whitedwarf.engine.sampler import XorShift64Star, sample, score
 from whitedwarf.engine.scheduler import Candidate, Phase
 from whitedwarf.engine.session import Reused, Session
-from whitedwarf.engine.stops import prompt_stops
+from whitedwarf.engine.stops import is_answer_stop, prompt_stops
 from whitedwarf.errors import WhitedwarfError
 from whitedwarf.model.base import Ids, LogitRows, Logits, Span
 
@@ -89,14 +89,18 @@ class Job:
             return Span(self.session.state, np.array([self._last_token], np.int32), "last")
         position = self.session.position
         ids = self._prompt[position : position + num_tokens]
-        is_last_piece = position + num_tokens == len(self._prompt)
-        wanted: LogitRows = "last" if is_last_piece and self._budget else "none"
+        end = position + num_tokens
+        is_drawn_from = end == len(self._prompt) and self._budget > 0
+        is_kept = end == self._stops[-1] and self.session.wants_logits
+        wanted: LogitRows = "last" if is_drawn_from or is_kept else "none"
         return Span(self.session.state, ids, wanted)
 
     def absorb(self, span: Span, logits: Logits, batch: int) -> None:
         """`span` has run as part of batch number `batch` and gave `logits` (rows wanted, vocab)."""
-        self.session.advance(span.ids)
-        if self._prefilled_s is None:
+        self.session.advance(span.ids, logits)
+        if self._prefilled_s is not None:
+            self._remember_answer()
+        else:
             self._last_served = batch
             self._pause()
             self._report_prefill()
@@ -130,6 +134,8 @@ class Job:
                 error=error,
                 reuse=self._reused.reuse,
                 miss_reason=self._reused.miss_reason,
+                common_tokens=self._reused.num_common,
+                seen_next=self._reused.seen_next,
             )
         )
 
@@ -144,6 +150,11 @@ class Job:
             self._stops.pop()
             is_named = position == len(self._prompt) or position in self._options.checkpoints
             self.session.remember(is_cold=not self._reused.num_tokens, is_named=is_named)
+
+    def _remember_answer(self) -> None:
+        """So that a crash in a long answer costs a step of it; what ends inside a call no later prompt begins with."""
+        if is_answer_stop(self.session.position) and not self._course.is_inside_call:
+            self.session.remember(is_cold=False, is_named=False)
 
     def _report_prefill(self) -> None:
         processed, total = self.session.position, len(self._prompt)

@@ -130,13 +130,15 @@ def victims(
     budget_bytes: int,
     now: int,
     incoming: Incoming | None = None,
-    spared: Set[str] = frozenset(),
+    spared: Sequence[str] = (),
 ) -> list[Entry]:
     """What must go so that the rest and the incoming file fit, worst first.
 
-    The spared ones (what was just written, or is needed next) are taken only after all others.
+    The spared ones (names of what is used or needed next, the most recent last) are taken only after all others, and
+    in their order.
     """
-    held = sorted(entries, key=lambda e: (e.name in spared, eviction_score(e, now, incoming), e.last_used))
+    rank = {name: number for number, name in enumerate(spared, 1)}
+    held = sorted(entries, key=lambda e: (rank.get(e.name, 0), eviction_score(e, now, incoming), e.last_used))
     coming = _room(incoming.file_bytes) if incoming else 0
     if coming > budget_bytes:
         return []
@@ -174,7 +176,7 @@ def lookup_order(
 
 
 def after_hit(num_tokens: int, limits: Limits) -> AfterHit:
-    """A sequence too long for cold saves is saved again as it grows: its file has done its work."""
+    """A sequence too long for cold saves is saved again as it grows: then its file has done its work."""
     return "consume" if 0 < limits.cold_max_tokens < num_tokens else "bump"
 
 

@@ -104,10 +104,9 @@ class DiskPrefixes:
     def find(self, ids: Ids) -> StoredPrefix | None:
         """The longest prefix on disk that is shorter than `ids`; only heads and ids of files are read."""
         self._plan(ids)
-        if not self._store.entries():
-            return None
         text = self._text(ids)
         for entry in self._store.candidates(text):
+            self._store.spare(entry)  # before it is looked at: the writer may be about to evict it
             held = self._store.ids(entry)
             if held is not None and len(held) < len(ids) and np.array_equal(held, ids[: len(held)]):
                 return StoredPrefix(len(held), partial(self._load, entry, held, text))
