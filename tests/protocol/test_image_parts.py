@@ -134,3 +134,11 @@ def test_a_url_of_megabytes_takes_no_longer_than_its_length(beginning: str, repe
         with suppress(RefusedRequest):
             image_url_source(url, None, "p", is_file=is_file)
     assert time.process_time() - started < 8.0
+
+
+def test_who_sends_images_to_a_model_that_sees_none_is_told_so() -> None:
+    seen = (UserMessage("What?\n\n[Unsupported Image]"), AssistantMessage("[Unsupported Image]"))
+    (told,) = unseen_images(seen, local(ModelVersion.V4))
+    assert "sees no images" in told
+    assert unseen_images(seen[1:], local(ModelVersion.V4)) == ()
+    assert unseen_images(seen, OFFICIAL) == ()
