@@ -4,8 +4,11 @@ from contextlib import suppress
 import pytest
 
 from whitedwarf.conversation.content import DataUrlImage, ImageDetail, UrlImage
+from whitedwarf.conversation.message import AssistantMessage, UserMessage
+from whitedwarf.prompt.encode import ModelVersion
 from whitedwarf.protocol.failures import RefusedRequest
-from whitedwarf.protocol.image_parts import base64_source, file_source, image_url_source, web_source
+from whitedwarf.protocol.image_parts import base64_source, file_source, image_url_source, unseen_images, web_source
+from whitedwarf.protocol.policy import OFFICIAL, local
 
 PNG = "data:image/png;base64,"
 FORMATS = "valid and has one of the following formats: webp, png, jpeg, and gif."
