@@ -11,6 +11,7 @@ import pytest
 
 from fakes.kv_files import FakeFile, read_file, tool_map
 from kvstore.folder import LAYOUT, payload_of
+from whitedwarf.kvstore.directory import Directory
 from whitedwarf.kvstore.dsv4 import size_bytes
 from whitedwarf.kvstore.file import RESPONSES_VISIBLE, Reason
 from whitedwarf.kvstore.payload import Payload
@@ -415,3 +416,29 @@ def test_the_store_can_say_what_it_did(bench):
     assert (stats.hits, stats.consumed, stats.skipped, stats.evicted, stats.failed) == (1, 0, 1, 1, 1)
     assert (stats.read_bytes, stats.written_bytes) == (each, 2 * each + size_of(8, b"text2"))
     assert stats.read_s > 0 < stats.written_s
+
+
+def test_asking_for_calls_opens_only_files_that_have_them(bench, monkeypatch):
+    store = bench.open()
+    for i in range(5):
+        save(store, b"text %d <A%d>" % (i, i), tools={f"call_{i}": b"<A%d>" % i})
+    assert store.tools({"call_x"}) == {}
+    opened, read = [], Directory.read
+    monkeypatch.setattr(Directory, "read", lambda self, name, how: opened.append(name) or read(self, name, how))
+    assert store.tools({"call_x"}) == {}
+    assert opened == []
+    assert store.tools({"call_1", "call_3", "call_x"}) == {"call_1": b"<A1>", "call_3": b"<A3>"}
+    assert len(opened) == 2
+    path = next(iter(bench.folder.glob("*.kv")))
+    path.unlink()
+    save(store, b"text 9 <A9>", tools={"call_9": b"<A9>"})
+    del opened[:]
+    assert store.tools({"call_9"}) == {"call_9": b"<A9>"}
+
+
+def test_a_block_that_does_not_occur_in_the_text_is_damaged(bench):
+    fake = FakeFile(text=b"one <A>", flags=1, trailer=tool_map((b"call_a", b"<A>"), (b"call_b", b"<\0>")))
+    bench.put(fake)
+    store = bench.open()
+    assert store.tools({"call_a", "call_b"}) == {"call_a": b"<A>"}
+    assert store.take(b"one <A> more").tools == {"call_a": b"<A>"}

@@ -72,6 +72,11 @@ class Directory:
         seen = self._seen  # is replaced, never changed
         return len(seen), sum(file.signature[1] for file in seen.values())
 
+    def signature(self, name: str) -> Signature | None:
+        """The file's when it was last looked."""
+        seen = self._seen.get(name)
+        return seen.signature if seen else None
+
     def path_of(self, name: str) -> Path:
         return self.path / f"{name}.kv"
 
@@ -93,8 +98,8 @@ class Directory:
 
     def refuse(self, name: str) -> None:
         """Do not use this file again until it is another one."""
-        if signature := _signature(self.path_of(name)):
-            self._refused[name] = signature
+        with suppress(OSError):
+            self._refused[name] = _signature(self.path_of(name).lstat())
 
     def remove(self, name: str) -> None:
         """Raises OSError, unless it is gone already."""
@@ -116,9 +121,9 @@ class Directory:
         try:
             with os.scandir(self.path) as listing:
                 for item in listing:
-                    match = FILE_NAME.fullmatch(item.name)
-                    if match and (signature := _signature(Path(item.path))):
-                        found.append((match[1], signature))
+                    if match := FILE_NAME.fullmatch(item.name):
+                        with suppress(FileNotFoundError):
+                            found.append((match[1], _signature(item.stat(follow_symlinks=False))))
         except OSError as error:
             self._log(f"kv cache: cannot list {self.path}: {error}")
         return found
@@ -146,11 +151,7 @@ def _write_new(path: Path, parts: Iterable[bytes | memoryview]) -> None:
         os.close(descriptor)
 
 
-def _signature(path: Path) -> Signature | None:
-    try:
-        status = path.lstat()
-    except OSError:
-        return None
+def _signature(status: os.stat_result) -> Signature:
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 

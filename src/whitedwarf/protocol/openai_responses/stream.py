@@ -23,6 +23,7 @@ from whitedwarf.protocol.call_ids import CallIds
 from whitedwarf.protocol.converted import NOT_MEASURED, PromptUsage, ReplyIdentity, ResponsesReply
 from whitedwarf.protocol.openai_responses.calls_out import CallOut, call_item
 from whitedwarf.protocol.openai_responses.items_out import (
+    CarriedReasoningOut,
     ItemOut,
     ItemStatus,
     MessageOut,
@@ -125,7 +126,7 @@ class ResponsesStream:
         match event:
             case ReasoningDelta(text, span):
                 self._call_ids.note_reasoning()
-                return self._grown(SummaryOut if self._reply.summarizes else ReasoningOut, text, span)
+                return self._grown(_thoughts_of(self._reply), text, span)
             case TextDelta(text, span):
                 return self._grown(MessageOut, text, span)
             case ToolCallStarted(index, name):
@@ -194,3 +195,9 @@ class ResponsesStream:
 
     def _lifecycle(self, kind: str, state: ResponseState) -> StreamEvent:
         return self._numbering.event(kind, response=response_object(self._identity, self._reply, state))
+
+
+def _thoughts_of(reply: ResponsesReply) -> type[TextItemOut]:
+    if reply.is_official:
+        return ReasoningOut
+    return SummaryOut if reply.summarizes else CarriedReasoningOut
