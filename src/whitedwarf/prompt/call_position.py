@@ -47,6 +47,7 @@ class CallPosition:
         self._controls |= {special_ids[token]: mark for token, mark in _STAND_INS.items() if token in special_ids}
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
         self._reader = StretchReader()
+        self._text_calls: dict[str, CallStretches] = {}  # by prefix, those that were needed
         repairs = options.mode is ParseMode.SALVAGE
         self._make_stretches(may_think=repairs and options.start is ParseStart.CONTENT)
         if options.starts_in_tool_calls:
@@ -105,8 +106,12 @@ class CallPosition:
         self._calls.open_by_call()
 
     def _open_text(self, prefix: str) -> None:
-        tags = Tags(prefix, is_text=True)
-        CallStretches(self._reader, tags, lambda has_call: self._to_words(), self._ways_in()).open()
+        calls = self._text_calls.get(prefix)
+        if calls is None:
+            tags = Tags(prefix, is_text=True)
+            calls = CallStretches(self._reader, tags, lambda has_call: self._to_words(), self._ways_in())
+            self._text_calls[prefix] = calls
+        calls.open()
 
     def _leave(self, has_call: bool) -> None:
         self._reader.enter(self._done if has_call else self._words)
