@@ -19,7 +19,7 @@ class ApiKeys:
     """A set of keys, of which only digests are kept."""
 
     def __init__(self, keys: Iterable[str]) -> None:
-        self._digests = tuple(map(_digest, keys))
+        self._digests = tuple(_digest(key.encode()) for key in keys)
 
     @classmethod
     def from_file(cls, path: Path) -> "ApiKeys":
@@ -42,9 +42,14 @@ class ApiKeys:
         scheme, _, bearer = headers.get("authorization", "").partition(" ")
         offered = [headers.get("x-api-key", ""), bearer.strip() if scheme.lower() == "bearer" else ""]
         # Every key is compared with every other, so that the time says nothing about which one was right.
-        matches = [hmac.compare_digest(_digest(key), ours) for key in offered for ours in self._digests]
+        matches = [hmac.compare_digest(_digest(_sent(key)), ours) for key in offered for ours in self._digests]
         return any(matches)
 
 
-def _digest(key: str) -> bytes:
-    return hashlib.sha256(key.encode("utf-8", "surrogateescape")).digest()
+def _sent(header: str) -> bytes:
+    """The bytes that came: ASGI reads headers as Latin-1, while a key in UTF-8 was meant."""
+    return header.encode("latin-1", "replace")
+
+
+def _digest(key: bytes) -> bytes:
+    return hashlib.sha256(key).digest()

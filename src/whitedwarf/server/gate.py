@@ -50,7 +50,7 @@ class Gate:
 
     def _next(self, scope: Scope) -> ASGIApp:
         headers = Headers(scope=scope)
-        failure = self._foreign(headers)
+        failure = self._foreign(headers) or _ambiguous(headers) or _two_lines(scope["path"])
         if failure is None and scope["method"] == "OPTIONS":
             return Response(status_code=204, headers={"allow": "GET, HEAD, POST, OPTIONS"})
         failure = failure or self._without_key(headers, scope["path"])
@@ -62,13 +62,14 @@ class Gate:
         return refusal(failure, dialect_of(scope["path"]), {"connection": "close"})
 
     def _foreign(self, headers: Headers) -> Failure | None:
-        host, origin = headers.get("host"), headers.get("origin")
+        host = headers.get("host")
         if not self.hosts.admits_host(host):
             what = f"the Host header names {host!r:.80}, which is not this server: use its address or --allow-host"
             return Failure(FailureKind.FORBIDDEN, what)
-        if not self.hosts.admits_origin(origin, host):
-            what = f"web pages of {origin!r:.80} may not use this server; --cors allows all pages"
-            return Failure(FailureKind.FORBIDDEN, what)
+        for origin in headers.getlist("origin"):
+            if not self.hosts.admits_origin(origin, host):
+                what = f"web pages of {origin!r:.80} may not use this server; --cors allows all pages"
+                return Failure(FailureKind.FORBIDDEN, what)
         return None
 
     def _without_key(self, headers: Headers, path: str) -> Failure | None:
@@ -83,6 +84,21 @@ def _new_id(scope: Scope) -> str:
     request_id = f"req_{secrets.token_hex(12)}"
     scope.setdefault("state", {})["id"] = request_id
     return request_id
+
+
+def _ambiguous(headers: Headers) -> Failure | None:
+    """Two lengths: a proxy before us may have believed the other one (request smuggling, RFC 9112 6.3)."""
+    if "content-length" not in headers or "transfer-encoding" not in headers:
+        return None
+    what = "expected Content-Length or Transfer-Encoding, got both: where the body ends is uncertain"
+    return Failure(FailureKind.INVALID, what)
+
+
+def _two_lines(path: str) -> Failure | None:
+    """Patterns overlook a line's end at the end, and no address of ours has one."""
+    if "\n" not in path:
+        return None
+    return Failure(FailureKind.NOT_FOUND, f"expected an address of one line, got {path!r:.120}")
 
 
 def _with_headers(send: Send, added: Iterable[tuple[str, str]]) -> Send:

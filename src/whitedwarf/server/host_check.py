@@ -5,8 +5,12 @@ shows in `Origin`, the second in `Host`: a name that is neither an address nor o
 """
 
 import ipaddress
+import re
 from dataclasses import dataclass
 from urllib.parse import urlsplit
+
+_HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+(?:%[\w.~-]+)?)\]|([A-Za-z0-9._-]+))(?::[0-9]{1,5})?", re.ASCII)
+"""A name or an address with its port, and nothing else: what a lenient reader would skip could hide another name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +24,7 @@ class HostRule:
         """Whether a Host header names this machine. Only HTTP/1.0 leaves it out, which no browser speaks."""
         if host is None:
             return True
-        name = _name_of(f"//{host}")
+        name = _name_of(host)
         return name is not None and (_is_address(name) or _is_local(name) or name in self.names)
 
     def admits_origin(self, origin: str | None, host: str | None) -> bool:
@@ -33,13 +37,9 @@ class HostRule:
             return False
 
 
-def _name_of(url: str) -> str | None:
-    try:
-        parts = urlsplit(url)
-        parts.port  # noqa: B018  (raises where it is no number)
-    except ValueError:
-        return None
-    return None if parts.username is not None or parts.path else (parts.hostname or "").rstrip(".") or None
+def _name_of(host: str) -> str | None:
+    found = _HOST.fullmatch(host)
+    return None if found is None else (found[1] or found[2]).lower().rstrip(".") or None
 
 
 def _is_local(name: str) -> bool:

@@ -1,23 +1,30 @@
 """uvicorn with our manners: bounded headers, deadlines for sending them and for reading answers, an orderly end.
 
-Promises: after the first SIGTERM or SIGINT no new connection is taken, running answers may end for `drain_s`, then they
-are told to be over; a second signal ends the process at once with 130. Does not know what the application does.
+Promises: there are never more than MAX_CONNECTIONS, and those that have asked for nothing make room for new ones, so
+that a flood of silent connections keeps nobody out; after the first SIGTERM or SIGINT no new connection is taken,
+running answers may end for `drain_s`, then they are told to be over; a second signal ends the process at once with 130.
+Does not know what the application does.
 """
 
 import asyncio
 import os
+import resource
 import socket
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
 from types import FrameType
 from typing import Any
 
 import anyio
+import h11
 import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from whitedwarf.errors import WhitedwarfError
 
+MAX_CONNECTIONS = 1000
+"""And no more than half of the files that the process may have open."""
 MAX_HEADER_BYTES = 64 << 10
 HEADER_TIMEOUT_S = 10.0
 STALL_TIMEOUT_S = 30.0
@@ -32,10 +39,15 @@ class BoundedProtocol(H11Protocol):
 
     _deadline: asyncio.TimerHandle | None = None
     _stall: asyncio.TimerHandle | None = None
+    since_s = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.since_s = time.monotonic()
+        # Whatever the client leaves unread is noticed, also the last words of an answer.
+        transport.set_write_buffer_limits(high=0)
         self._start_deadline()
+        _make_room(self.connections)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -58,6 +70,21 @@ class BoundedProtocol(H11Protocol):
         self._stop_stall()
         super().resume_writing()
 
+    def send_400_response(self, msg: str) -> None:
+        """What came is no HTTP; there is nothing to say where an answer has been begun."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+            if self.cycle is not None:
+                self.cycle.disconnected = True  # or the application would answer once more
+                self.cycle.message_event.set()
+        else:
+            self.transport.close()
+
+    @property
+    def is_owed_an_answer(self) -> bool:
+        """Whether a whole request has come that was not answered yet."""
+        return not self._is_between_requests() and not self.cycle.more_body
+
     def _stop_stall(self) -> None:
         if self._stall is not None:
             self._stall.cancel()
@@ -79,6 +106,19 @@ class BoundedProtocol(H11Protocol):
         self._deadline = None
         if self._is_between_requests():
             self.transport.close()
+
+
+def most_connections() -> int:
+    """How many there may be: files are needed for other things, too."""
+    return min(MAX_CONNECTIONS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
+
+
+def _make_room(connections: Iterable[Any]) -> None:
+    """Where there are too many, drop one: the oldest that is not owed an answer; the new one is among them."""
+    live = [one for one in connections if isinstance(one, BoundedProtocol) and not one.transport.is_closing()]
+    if len(live) > most_connections():
+        idle = (one for one in live if not one.is_owed_an_answer)
+        min(idle, key=lambda one: one.since_s).transport.abort()
 
 
 class Server(uvicorn.Server):
