@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -81,6 +81,7 @@ def command(
     peer_url
         A server that is running already and speaks Chat Completions, measured likewise.
     """
+    running = None if peer_url is None else _address(peer_url)
     plan = _Plan(
         parts=_parts(only),
         model=find_model(model).path,
@@ -94,9 +95,8 @@ def command(
     servers = [_ours(plan, progress)]
     if peer is not None:
         servers.append(_measured(plan, peer.name, progress, lambda n, context: _peer(peer, plan.model, n, context)))
-    if peer_url is not None:
-        address = _address(peer_url)
-        servers.append(_measured(plan, peer_url, progress, lambda n, context: _running(address)))
+    if peer_url is not None and running is not None:
+        servers.append(_measured(plan, peer_url, progress, lambda n, context: nullcontext(running)))
     progress.clear()
     report = ServeReport(machine.cpu, machine.usable_threads, load, plan.model.name, repeats, servers)
     print(report.table())
@@ -152,11 +152,6 @@ def _measured(plan: _Plan, name: str, progress: ProgressLine, start: Start) -> P
 def _peer(binary: Path, model: Path, parallel: int, context: int) -> Iterator[Address]:
     with peer_started(binary, model, parallel, context) as port:
         yield Address("127.0.0.1", port)
-
-
-@contextmanager
-def _running(address: Address) -> Iterator[Address]:
-    yield address
 
 
 def _address(url: str) -> Address:
