@@ -143,6 +143,10 @@ class ServeSettings:
     """What is left is rounded down to a multiple of this."""
     kv_cache_reject_different_quant: Annotated[bool, Parameter(negative=(), group=_MEMORY)] = False
     """Do not read what a model of another precision has written."""
+    disable_exact_dsml_tool_replay: Annotated[bool, Parameter(negative=())] = False
+    """Write earlier tool calls anew from what clients send, not in the words in which the model made them."""
+    tool_memory_max_ids: Annotated[int, Parameter(validator=Number(gte=0))] = 100_000
+    """Tool calls whose words are remembered, at most."""
     api_key_file: Path | None = None
     """File of keys, one a line, that nobody else may read (chmod 600). Default: no key is asked for."""
     script: Path | None = None

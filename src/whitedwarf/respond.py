@@ -1,6 +1,6 @@
 """The road of one request: bytes in, the dialect's own pieces of an answer out. Everything else is called from here.
 
-    read_json -> convert -> encode -> room for the answer -> engine -> parser -> the dialect's stream
+    read_json -> convert -> the past -> encode -> room for the answer -> engine -> parser -> the dialect's stream
 
 Promises: what cannot be answered is refused before any work, with an error that the dialect can tell; an answer that
 was begun ends with exactly one last event; usage is what the engine says it was. Does not know HTTP. Any thread may
@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from whitedwarf.conversation.events import BackendReason
-from whitedwarf.conversation.events import Event as Said
+from whitedwarf.conversation.events import Event as Parsed
 from whitedwarf.engine.generation import Generation
 from whitedwarf.engine.guide import Guide
 from whitedwarf.engine.request import (
@@ -33,13 +33,16 @@ from whitedwarf.prompt.recipe_memory import RecipeMemory
 from whitedwarf.prompt.special import SpecialToken
 from whitedwarf.prompt.tokenizer import Ids, Tokenizer
 from whitedwarf.protocol.body_memory import BodyMemory
+from whitedwarf.protocol.call_guide import call_guide
 from whitedwarf.protocol.converted import Converted, PromptUsage, ReplyIdentity
 from whitedwarf.protocol.dialects import Dialect, Told
 from whitedwarf.protocol.engine_options import asks_for_form, fitting_tokens, sampling_options, wanted_logprobs
 from whitedwarf.protocol.failures import Failure
 from whitedwarf.protocol.json_body import read_json
+from whitedwarf.protocol.past import Past, PromptIds
 from whitedwarf.protocol.policy import Policy
 from whitedwarf.protocol.recalled import NOTHING_RECALLED, Recalled
+from whitedwarf.protocol.said import Said
 from whitedwarf.protocol.token_log import TokenLog
 
 MAX_CALL_TOKENS = 65_536
@@ -67,7 +70,7 @@ class Witness(Protocol):
     def hears(self, event: Event) -> None:
         """The engine's events, each before what it leads to."""
 
-    def reads(self, said: Sequence[Said]) -> None:
+    def reads(self, said: Sequence[Parsed]) -> None:
         """What the parser made of them."""
 
 
@@ -77,9 +80,14 @@ class Prepared:
 
     dialect: Dialect
     converted: Converted[Any]
-    ids: Ids
+    prompt: PromptIds
     options: GenerateOptions
     recalled: Recalled = NOTHING_RECALLED
+
+    @property
+    def ids(self) -> Ids:
+        """The prompt's ids as they are run."""
+        return self.prompt.run
 
     @property
     def is_streamed(self) -> bool:
@@ -96,12 +104,13 @@ class Prepared:
 class Road:
     """One model's way from requests to answers, with what is remembered between them."""
 
-    def __init__(self, engine: Backend, tokenizer: Tokenizer, policy: Policy) -> None:
+    def __init__(self, engine: Backend, tokenizer: Tokenizer, policy: Policy, past: Past | None = None) -> None:
         self._engine = engine
         self._tokenizer = tokenizer
         self._policy = policy
         self._bodies = BodyMemory()
         self._memory = RecipeMemory()
+        self._past = past or Past(tokenizer)
         self._stop_ids = frozenset({tokenizer.special_id(SpecialToken.EOS)})
         self._turn_ids = [tokenizer.special_id(token) for token in (SpecialToken.USER, SpecialToken.ASSISTANT)]
 
@@ -112,7 +121,8 @@ class Road:
 
     def prepare(self, body: bytes, dialect: Dialect) -> Prepared:
         """Read a request; RequestError where it is none, or where no answer would fit in the context."""
-        converted, ids = self._read(body, dialect)
+        converted, recalled, prompt = self._read(body, dialect)
+        ids = prompt.run
         options = GenerateOptions(
             max_tokens=fitting_tokens(converted, len(ids), self.context_length, self._policy.default_max_tokens),
             stop_ids=self._stop_ids,
@@ -120,15 +130,17 @@ class Road:
             logprobs=wanted_logprobs(converted.inference),
             checkpoints=self._turn_ends(ids),
         )
-        return Prepared(dialect, converted, ids, options)
+        return Prepared(dialect, converted, prompt, options, recalled)
 
     def count_tokens(self, body: bytes, dialect: Dialect) -> int:
         """How long the prompt of this request is, whether or not it fits; RequestError where it is none."""
-        return len(self._read(body, dialect)[1])
+        return len(self._read(body, dialect)[2].run)
 
     def start(self, prepared: Prepared) -> "Reply":
         """Queue the request, at once; raises what `Backend.submit` does."""
-        return Reply(prepared, self._engine.submit(prepared.ids, prepared.options), self._tokenizer)
+        guide = call_guide(prepared.converted, self._tokenizer)
+        generation = self._engine.submit(prepared.ids, prepared.options, guide=guide)
+        return Reply(prepared, generation, self._tokenizer, self._past)
 
     def _turn_ends(self, ids: Ids) -> tuple[int, ...]:
         """Where the prompt could go on otherwise: before the first turn (sub-agents share what comes before it) and
@@ -136,10 +148,11 @@ class Road:
         ends: list[int] = np.flatnonzero(np.isin(ids, self._turn_ids)).tolist()
         return (*ends[:1], *ends[1:][-LAST_TURN_ENDS:])
 
-    def _read(self, body: bytes, dialect: Dialect) -> tuple[Converted[Any], Ids]:
-        converted = dialect.convert(read_json(body, self._bodies), self._policy, self._memory)
+    def _read(self, body: bytes, dialect: Dialect) -> tuple[Converted[Any], Recalled, PromptIds]:
+        asked = dialect.convert(read_json(body, self._bodies), self._policy, self._memory)
+        converted, recalled = self._past.completed(asked)
         prompt = encode(converted.conversation, converted.version, memory=self._memory)
-        return converted, self._tokenizer.encode_prompt(prompt)
+        return converted, recalled, self._past.ids_of(prompt)
 
 
 class Reply:
@@ -149,7 +162,7 @@ class Reply:
     the engine's last word, if it was waited for. `witness` may be set before anything is taken.
     """
 
-    def __init__(self, prepared: Prepared, generation: Generation, tokenizer: Tokenizer) -> None:
+    def __init__(self, prepared: Prepared, generation: Generation, tokenizer: Tokenizer, past: Past) -> None:
         converted, dialect = prepared.converted, prepared.dialect
         self.generation = generation
         self.failure: Failure | None = None
@@ -158,6 +171,11 @@ class Reply:
         self.generated_tokens = 0
         self.finished: Finished | None = None
         self.witness: Witness | None = None
+        self._prepared = prepared
+        self._tokenizer = tokenizer
+        self._past = past
+        self._ids: list[int] = []  # drawn so far
+        self._said = Said(is_thinking=converted.conversation.is_thinking)
         self._dialect = dialect
         self._identity = _new_identity(dialect, converted.model)
         self._tokens = None if prepared.options.logprobs is None else TokenLog(tokenizer)
@@ -219,6 +237,7 @@ class Reply:
         if self._parser.is_finished:
             return []
         self.generated_tokens += 1
+        self._ids.append(token.id)
         if self._tokens is not None:
             self._tokens.add(token.id, token.logprob or 0.0, [(one.id, one.logprob) for one in token.best])
         told = self._stream.take(self._read(self._parser.feed_ids((token.id,))))
@@ -234,9 +253,18 @@ class Reply:
         if reason is None:
             return self.fail(finished.error or EngineClosedError("the server is shutting down: ask again later"))
         self._measure(finished.reused_tokens)
-        return self._stream.take(self._read(self._parser.finish(reason)))
+        told = self._stream.take(self._read(self._parser.finish(reason)))
+        self._remember()
+        return told
 
-    def _read(self, said: Sequence[Said]) -> Sequence[Said]:
+    def _remember(self) -> None:
+        """Before the client can come back with what it was told."""
+        said = self._said.message(self._stream.call_ids, self._ids, self._tokenizer)
+        asked = self._prepared.converted.conversation
+        self._past.remember(asked, self._prepared.prompt, self._ids, said)
+
+    def _read(self, said: Sequence[Parsed]) -> Sequence[Parsed]:
+        self._said.take(said)
         if self.witness is not None and said:
             self.witness.reads(said)
         return said

@@ -5,9 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from whitedwarf.cli.progress import ByteProgress, ProgressLine, prefill_text, speeds_text
-from whitedwarf.cli.screen import Screen
+from whitedwarf.cli.screen import Piece, Screen
 from whitedwarf.engine.request import Finished, FinishReason, Prefilled
-from whitedwarf.prompt.split import Piece
 
 
 class Terminal(io.StringIO):

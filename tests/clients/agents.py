@@ -1,161 +1,171 @@
-"""Four real agent clients, how each is installed and told of a server on loopback. Facts: clients.md 1 and 2."""
+"""The real agents, each as docs/clients.md tells people to set it up; and those that speak another interface.
 
-import json
+What is known here and not there: how each one's tool is called, for the script that plays the model.
+"""
+
 import os
-from collections.abc import Callable
+import signal
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-MODEL_NAME = "deepseek-v4-flash"
-CONTEXT_LENGTH = 100_000
+from clients.guide import PRINTED_ADDRESS, packages, sections, with_prompt
+from fakes.scripted_server import calls
+
+PATIENCE_S = 60.0
+"""For anything that a client does, on a busy machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """An npm package, its program, the tool by which it runs commands, and what it needs beside its command line."""
+    """`swaps` are what the document tells to write in its blocks for this interface: old text and new text.
+
+    `extra` are further arguments of the tool that runs a command in `argument`.
+    """
 
     name: str
-    package: str
+    title: str
     tool: str
     argument: str
-    configure: Callable[[Path, str], dict[str, str]]  # the home to write into, the server's address -> environment
-    flags: tuple[str, ...]
+    extra: tuple[tuple[str, object], ...] = ()
+    swaps: tuple[tuple[str, str], ...] = ()
 
-    def program(self, clients: Path) -> Path:
-        return clients / self.name / "node_modules" / ".bin" / self.name
+    @property
+    def program(self) -> str:
+        return self.name.split("-")[0]
 
-    def command(self, clients: Path, prompt: str) -> list[str]:
-        return [str(self.program(clients)), *self.flags, prompt]
+    @property
+    def package(self) -> str:
+        return packages()[self.title]
 
+    def binaries(self, clients: Path) -> Path:
+        return clients / self.program / "node_modules" / ".bin"
 
-def environment(home: Path, settings: dict[str, str]) -> dict[str, str]:
-    """Nothing of the machine's own settings but the path."""
-    return {"PATH": os.environ["PATH"], "HOME": str(home), "TERM": "xterm", "LANG": "C.UTF-8"} | settings
+    def is_installed(self, clients: Path) -> bool:
+        return (self.binaries(clients) / self.program).exists()
 
-
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-
-
-def _codex(home: Path, url: str) -> dict[str, str]:
-    _write(
-        home / ".codex" / "config.toml",
-        f"""model = "{MODEL_NAME}"
-model_provider = "whitedwarf"
-model_context_window = {CONTEXT_LENGTH}
-check_for_update_on_startup = false
-[analytics]
-enabled = false
-[features]
-plugins = false
-apps = false
-unbounded_connection_retries = false
-[model_providers.whitedwarf]
-name = "whitedwarf"
-base_url = "{url}/v1"
-wire_api = "responses"
-stream_idle_timeout_ms = 1000000
-""",
-    )
-    return {}
+    def call(self, command: str) -> str:
+        """The model's own text for running a shell command."""
+        return calls(self.tool, **{self.argument: command}, **dict(self.extra))
 
 
-def _claude(home: Path, url: str) -> dict[str, str]:
-    names = ("MODEL", "DEFAULT_SONNET_MODEL", "DEFAULT_HAIKU_MODEL", "DEFAULT_OPUS_MODEL")
-    return {f"ANTHROPIC_{name}": MODEL_NAME for name in names} | {
-        "ANTHROPIC_BASE_URL": url,
-        "ANTHROPIC_AUTH_TOKEN": "local",
-        "CLAUDE_CODE_SUBAGENT_MODEL": MODEL_NAME,
-        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        "CLAUDE_CODE_DISABLE_NONSTREAMING_FALLBACK": "1",
-        "CLAUDE_STREAM_IDLE_TIMEOUT_MS": "600000",
-        "CLAUDE_CODE_MAX_CONTEXT_TOKENS": str(CONTEXT_LENGTH),
-        "CLAUDE_CODE_MAX_RETRIES": "0",
-        "IS_SANDBOX": "1",
-    }
+@dataclass(frozen=True, slots=True)
+class Home:
+    """An agent's home folder and the folder it works in, set up for a server; nothing of the machine's own settings."""
+
+    agent: Agent
+    clients: Path
+    home: Path
+    work: Path
+    script: str
+
+    def start(self, prompt: str, words: str = '"$PROMPT"') -> "subprocess.Popen[str]":
+        """Begin a run; `words` stand where the document has its prompt. It leads a process group of its own."""
+        return subprocess.Popen(
+            ["bash", "-c", with_prompt(self.script, words)],
+            cwd=self.work,
+            env=self.environment | {"PROMPT": prompt},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            preexec_fn=_listen_to_interrupts,
+        )
+
+    def run(self, prompt: str, words: str = '"$PROMPT"') -> str:
+        """A whole run -> what it printed; it must succeed."""
+        with self.start(prompt, words) as process:
+            return ended(process)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        path = f"{self.agent.binaries(self.clients)}:{os.environ['PATH']}"
+        return {"PATH": path, "HOME": str(self.home), "TERM": "xterm-256color", "LANG": "C.UTF-8"}
 
 
-def _opencode(home: Path, url: str) -> dict[str, str]:
-    limit = {"context": CONTEXT_LENGTH, "output": 32_000}
-    provider = {
-        "name": "whitedwarf",
-        "npm": "@ai-sdk/openai-compatible",
-        "options": {"baseURL": f"{url}/v1", "apiKey": "local", "headerTimeout": False, "chunkTimeout": False},
-        "models": {MODEL_NAME: {"name": MODEL_NAME, "limit": limit}},
-    }
-    settings = {
-        "$schema": "https://opencode.ai/config.json",
-        "autoupdate": False,
-        "share": "disabled",
-        "provider": {"whitedwarf": provider},
-        "agent": {"title": {"disable": True}},
-    }
-    _write(home / ".config" / "opencode" / "opencode.json", json.dumps(settings))
-    return {
-        "OPENCODE_DISABLE_AUTOUPDATE": "1",
-        "OPENCODE_DISABLE_MODELS_FETCH": "1",
-        "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
-        "npm_config_registry": "http://127.0.0.1:9/",
-    }
+def settle(agent: Agent, clients: Path, folder: Path, url: str, *swaps: tuple[str, str]) -> Home:
+    """Write the document's files for this agent below `folder`; `swaps` are a test's own."""
+    section = sections()[agent.title]
+    home, work = folder / "home", folder / "work"
+    work.mkdir(parents=True, exist_ok=True)
+    unused = {old for old, _ in (*agent.swaps, *swaps)}
+
+    def changed(text: str) -> str:
+        for old, new in (*agent.swaps, *swaps):
+            if old in text:
+                unused.discard(old)
+                text = text.replace(old, new)
+        return text
+
+    for path, block in section.files.items():
+        (home / path).parent.mkdir(parents=True, exist_ok=True)
+        (home / path).write_text(changed(block.text).replace(PRINTED_ADDRESS, url))
+    (script,) = section.scripts
+    text = changed(script.text).replace(PRINTED_ADDRESS, url)
+    assert not unused, f"docs/clients.md has no {unused} for {agent.title}"
+    return Home(agent, clients, home, work, text)
 
 
-def _pi(home: Path, url: str) -> dict[str, str]:
-    model = {
-        "id": MODEL_NAME,
-        "name": MODEL_NAME,
-        "reasoning": True,
-        "input": ["text"],
-        "contextWindow": CONTEXT_LENGTH,
-        "maxTokens": 32_000,
-        "cost": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0},
-    }
-    compat = {
-        "supportsStore": False,
-        "supportsDeveloperRole": False,
-        "supportsReasoningEffort": True,
-        "supportsUsageInStreaming": True,
-        "maxTokensField": "max_tokens",
-        "supportsStrictMode": False,
-        "thinkingFormat": "deepseek",
-        "requiresReasoningContentOnAssistantMessages": True,
-    }
-    provider = {
-        "name": "whitedwarf",
-        "baseUrl": f"{url}/v1",
-        "api": "openai-completions",
-        "apiKey": "local",
-        "models": [model],
-        "compat": compat,
-    }
-    folder = home / ".pi" / "agent"
-    _write(folder / "models.json", json.dumps({"providers": {"whitedwarf": provider}}))
-    _write(folder / "settings.json", json.dumps({"defaultProvider": "whitedwarf", "defaultModel": MODEL_NAME}))
-    return {"PI_OFFLINE": "1", "PI_TELEMETRY": "0"}
+def ended(process: "subprocess.Popen[str]") -> str:
+    """Wait for a run -> what it printed; it must succeed."""
+    try:
+        printed, complaints = process.communicate(timeout=PATIENCE_S)
+    finally:
+        stop(process)
+    assert process.returncode == 0, f"{printed[-2000:]}\n{complaints[-2000:]}"
+    return printed
 
 
-CODEX = Agent(
-    "codex",
-    "@openai/codex@0.171.0",
-    "exec_command",
-    "cmd",
-    _codex,
-    ("exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"),
-)
-CLAUDE = Agent(
-    "claude",
-    "@anthropic-ai/claude-code@2.1.332",
-    "Bash",
-    "command",
-    _claude,
-    ("--dangerously-skip-permissions", "-p"),
-)
-OPENCODE = Agent(
+def stop(process: "subprocess.Popen[str]") -> None:
+    """End a run and all it has started, if it has not ended."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def _listen_to_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a test run in the background would pass on that it is ignored
+
+
+_DESCRIBED = (("description", "Prove it"),)
+
+# A command whose server is started anew must not be handed back half done.
+CODEX = Agent("codex", "Codex", "exec_command", "cmd", (("yield_time_ms", 30_000),))
+CLAUDE = Agent("claude", "Claude Code", "Bash", "command", _DESCRIBED)
+OPENCODE = Agent("opencode", "opencode", "bash", "command", _DESCRIBED)
+OPENCODE_RESPONSES = Agent(
+    "opencode-responses",
     "opencode",
-    "opencode-ai@1.18.33",
     "bash",
     "command",
-    _opencode,
-    ("run", "-m", f"whitedwarf/{MODEL_NAME}"),
+    _DESCRIBED,
+    (('"npm": "@ai-sdk/openai-compatible"', '"npm": "@ai-sdk/openai"'),),
 )
-PI = Agent("pi", "@mariozechner/pi-coding-agent@0.73.1", "bash", "command", _pi, ("-p",))
+OPENCODE_ANTHROPIC = Agent(
+    "opencode-anthropic",
+    "opencode",
+    "bash",
+    "command",
+    _DESCRIBED,
+    (('"npm": "@ai-sdk/openai-compatible"', '"npm": "@ai-sdk/anthropic"'),),
+)
+PI = Agent("pi", "pi", "bash", "command")
+PI_RESPONSES = Agent(
+    "pi-responses", "pi", "bash", "command", swaps=(('"api": "openai-completions"', '"api": "openai-responses"'),)
+)
+PI_ANTHROPIC = Agent(
+    "pi-anthropic",
+    "pi",
+    "bash",
+    "command",
+    swaps=(
+        ('"api": "openai-completions"', '"api": "anthropic-messages"'),
+        ('"baseUrl": "http://127.0.0.1:8000/v1"', '"baseUrl": "http://127.0.0.1:8000"'),
+    ),
+)
+
+AGENTS = (CODEX, CLAUDE, OPENCODE, PI)
+VARIANTS = (OPENCODE_RESPONSES, OPENCODE_ANTHROPIC, PI_RESPONSES, PI_ANTHROPIC)
+ALL = (*AGENTS, *VARIANTS)
+INSTALLED_BY_DEFAULT = ("pi", "codex")

@@ -227,6 +227,14 @@ def test_a_prompt_that_was_answered_before_is_known_but_for_its_last_token_p13()
     assert reused == [0, 7, 10, 2, 0]
 
 
+def test_what_was_seen_before_and_what_followed_it_is_told() -> None:
+    with scripted(answer(7, 8)) as engine:
+        prompts = (PROMPT, PROMPT, [*PROMPT[:3], 60], [*PROMPT, 7, 8, 1], [60])
+        ends = [engine.submit(ids).result(PATIENCE_S).finished for ids in prompts]
+    assert [end.common_tokens for end in ends] == [0, 8, 3, 10, 0]
+    assert [end.seen_next for end in ends] == [(), (7, 8), (1, 5, 9, 2, 6, 7, 8), (), tuple(PROMPT)]
+
+
 def test_a_miss_has_a_reason() -> None:
     with scripted(answer(7)) as engine:
         ends = [engine.submit(ids).result(PATIENCE_S).finished for ids in (PROMPT, PROMPT, [60, 61])]

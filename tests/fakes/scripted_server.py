@@ -57,11 +57,13 @@ def says(text: str, **line: Any) -> dict[str, Any]:
     return {"pieces": pieces, **line}
 
 
-def calls(name: str, **arguments: str) -> str:
-    """The model's own text for one tool call with string arguments."""
+def calls(name: str, **arguments: object) -> str:
+    """The model's own text for one tool call: strings as they are, anything else as JSON."""
     bar = SpecialToken.DSML.value
     parameters = "".join(
-        f'<{bar}parameter name="{key}" string="true">{value}</{bar}parameter>\n' for key, value in arguments.items()
+        f'<{bar}parameter name="{key}" string="{str(isinstance(value, str)).lower()}">'
+        f"{value if isinstance(value, str) else json.dumps(value)}</{bar}parameter>\n"
+        for key, value in arguments.items()
     )
     invoke = f'<{bar}invoke name="{name}">\n{parameters}</{bar}invoke>\n'
     return f"\n\n<{bar}tool_calls>\n{invoke}</{bar}tool_calls>"

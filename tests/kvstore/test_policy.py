@@ -163,8 +163,9 @@ def test_a_file_beyond_the_budget_evicts_nothing():
 
 def test_what_is_needed_next_is_spared_as_long_as_others_are_there():
     held = [entry("needed"), entry("better", num_tokens=9000)]
-    assert names(victims(held, 1500, 9, spared={"needed"})) == ["better"]
-    assert names(victims(held, 500, 9, spared={"needed"})) == ["better", "needed"]
+    assert names(victims(held, 1500, 9, spared=["needed"])) == ["better"]
+    assert names(victims(held, 500, 9, spared=["needed"])) == ["better", "needed"]
+    assert names(victims(held, 1500, 9, spared=["needed", "better"])) == ["needed"]
 
 
 def test_the_longest_text_is_tried_first_then_the_one_with_more_tokens():

@@ -71,3 +71,11 @@ def test_what_does_not_fit_is_refused(nano: Tokenizer) -> None:
     assert output.finish() == []
     with pytest.raises(ValueError, match="finished"):
         output.feed_text("more")
+
+
+@pytest.mark.parametrize("last", [[], ["</think>"]], ids=["the end", "a control token"])
+def test_half_a_character_is_told_also_where_its_token_has_told_other_text(nano: Tokenizer, last: list[str]) -> None:
+    ids = nano.vocabulary.text_ids
+    half = ids["Ã"]  # of the byte C3, which begins a character
+    given_ids = [half, half, *[nano.vocabulary.special_ids[token] for token in last]]
+    assert text_of(fed(PlainOutput((), nano), [[one] for one in given_ids])) == nano.decode(given_ids)

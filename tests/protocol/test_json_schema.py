@@ -45,6 +45,8 @@ def test_a_good_schema_has_no_problem(schema: Any) -> None:
         ({"properties": {"7": {"pattern": 5}}}, '5 is not of type "string"'),
         ({"properties": {"007": {"pattern": 5}}}, '5 is not of type "string"'),
         ({"properties": {"": {"allOf": [{"pattern": "("}]}}}, '"(" is not a "regex"'),
+        ({"dependentRequired": {"01": {"type": None, "properties": None}}}, None),
+        ({"dependentRequired": {"": {"b": None, "a": None}}}, None),
         ({"$ref": "#/x"}, "Pointer '/x' does not exist"),
         ({"$ref": 5, "type": 5}, '5 is not of type "string"'),
         ({"allOf": None, "definitions": False}, 'false is not of type "object"'),

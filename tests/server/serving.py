@@ -18,6 +18,7 @@ from whitedwarf.errors import WhitedwarfError
 from whitedwarf.prompt.encode import ModelVersion
 from whitedwarf.prompt.special import SpecialToken
 from whitedwarf.prompt.tokenizer import Ids, Tokenizer
+from whitedwarf.protocol.past import Past
 from whitedwarf.protocol.policy import local
 from whitedwarf.respond import Backend, Road
 from whitedwarf.server.app import make_app
@@ -134,8 +135,9 @@ def serving(
     max_body_bytes: int = 1 << 20,
     facts: Facts | None = None,
     trace: Trace | None = None,
+    past: Past | None = None,
 ) -> Iterator[Running]:
-    road = Road(engine, tokenizer, local(ModelVersion.V4))
+    road = Road(engine, tokenizer, local(ModelVersion.V4), past)
     facts = facts or Facts()
     endpoints = Endpoints(road, MODEL, metrics=Metrics(facts), max_body_bytes=max_body_bytes, facts=facts, trace=trace)
     server = Server(make_app(endpoints, hosts or HostRule(frozenset()), keys), drain_s=PATIENCE_S, hurry=lambda: None)

@@ -23,6 +23,7 @@ from whitedwarf.kvstore.payload import PayloadKind
 from whitedwarf.model.base import Span
 from whitedwarf.prompt.special import SpecialToken
 from whitedwarf.prompt.tokenizer import Tokenizer
+from whitedwarf.protocol.past import Past
 from whitedwarf.server.disk_prefixes import MAX_WAITING, DiskPrefixes
 from whitedwarf.server.disk_settings import disk_limits, disk_settings, model_mark
 from whitedwarf.weights.store import bundled_model
@@ -63,7 +64,7 @@ def ask(tokenizer: Tokenizer) -> Callable[..., Completion]:
         options: GenerateOptions = OPTIONS,
     ) -> Completion:
         with (
-            disk_prefixes(loaded, tokenizer, serve) as store,
+            disk_prefixes(loaded, tokenizer, serve, Past(tokenizer)) as store,
             Engine(loaded.transformer, prefix_budget_bytes=ram_bytes, store=store) as engine,
         ):
             return engine.submit(ids, options).result(PATIENCE_S)
@@ -245,12 +246,15 @@ def test_a_disk_that_is_behind_holds_up_no_answer(loaded, serve, tokenizer, monk
 
 @pytest.fixture
 def open_store(loaded, serve, tokenizer) -> Callable[..., DiskPrefixes]:
-    def open(written_as: str = "packed", **more) -> DiskPrefixes:
+    def open(written_as: str = "packed", budget_bytes: int = 1 << 30, cold_max_tokens: int = 30_000, **more):
         settings = disk_settings(
-            replace(serve, kv_disk_format=written_as), loaded.transformer, loaded.gguf, quality=False
+            replace(serve, kv_disk_format=written_as, kv_cache_cold_max_tokens=cold_max_tokens),
+            loaded.transformer,
+            loaded.gguf,
+            quality=False,
         )
         assert settings is not None
-        return DiskPrefixes(loaded.transformer, tokenizer, settings, **more)
+        return DiskPrefixes(loaded.transformer, tokenizer, replace(settings, budget_bytes=budget_bytes), **more)
 
     return open
 
@@ -340,6 +344,62 @@ def test_the_log_says_where_logits_had_to_be_made_up(open_store, loaded, caplog,
     assert [record.next_logits for record in caplog.records if hasattr(record, "next_logits")] == told
 
 
+def prompt(seed: int, length: int = 600) -> list[int]:
+    return np.random.default_rng(seed).integers(100, 4000, length).tolist()
+
+
+def test_saving_does_not_evict_what_the_next_request_begins_with(open_store, loaded, serve, caplog) -> None:
+    """P14: with room for two files, A and B are saved and C is in memory when A is asked for again."""
+    a, b, c = map(prompt, (11, 12, 13))
+    save_all(open_store(), loaded, a, b)
+    size = max(path.stat().st_size for path in serve.kv_disk_dir.glob("*.kv"))
+    state = loaded.transformer.new_state()
+    loaded.transformer.forward([Span(state, np.array(c, np.int32))])
+    one_state = int(1.5 * state.snapshot().packed().size_bytes)
+    with (
+        caplog.at_level(logging.INFO),
+        open_store(budget_bytes=int(2.2 * size), cold_max_tokens=0) as store,
+        Engine(loaded.transformer, prefix_budget_bytes=one_state, store=store) as engine,
+    ):
+        engine.submit(c, OPTIONS).result(PATIENCE_S)
+        assert len(list(serve.kv_disk_dir.glob("*.kv"))) == 2
+        again = engine.submit([*a, *SUFFIX], OPTIONS).result(PATIENCE_S).finished
+        assert (again.reuse, again.reused_tokens) == (Reuse.DISK, len(a))
+    assert "stored (evict)" in caplog.text
+
+
+def test_a_continuation_does_not_evict_the_file_it_came_from(open_store, loaded, serve) -> None:
+    a, b = map(prompt, (11, 12))
+    save_all(open_store(), loaded, a, b)
+    size = max(path.stat().st_size for path in serve.kv_disk_dir.glob("*.kv"))
+    with open_store(budget_bytes=int(2.3 * size)) as store:
+        found = store.find(np.array([*a, *SUFFIX], np.int32))
+        assert found is not None
+        state = loaded.transformer.new_state()
+        state.restore(found.load())
+        loaded.transformer.forward([Span(state, np.array(SUFFIX, np.int32))])
+        store.save(np.array([*a, *SUFFIX], np.int32), state.snapshot(), SaveReason.EVICT)
+    assert sorted(files(serve)) == [len(a), len(a) + len(SUFFIX)]
+    with open_store() as store:
+        assert store.find(np.array([*a, 5], np.int32)) is not None
+        assert store.find(np.array([*b, 5], np.int32)) is None
+
+
+def test_a_file_found_is_not_evicted_before_it_is_loaded(open_store, loaded, serve) -> None:
+    a, b = map(prompt, (11, 12))
+    save_all(open_store(), loaded, a, b)
+    size = max(path.stat().st_size for path in serve.kv_disk_dir.glob("*.kv"))
+    state = loaded.transformer.new_state()
+    loaded.transformer.forward([Span(state, np.array(prompt(13), np.int32))])
+    store = open_store(budget_bytes=int(2.1 * size))
+    found = store.find(np.array([*a, *SUFFIX], np.int32))
+    store.save(np.array(prompt(13), np.int32), state.snapshot(), SaveReason.EVICT)
+    store.close()
+    assert store.stats.evicted == 1
+    assert found is not None
+    assert found.load().position == len(a)
+
+
 def test_states_that_could_not_be_written_are_counted(open_store, loaded, serve, tokenizer) -> None:
     with open_store() as store:
         store.save(np.array(PROMPT[:100], np.int32), loaded.transformer.new_state().snapshot(), SaveReason.EVICT)
@@ -377,4 +437,4 @@ def test_options_that_contradict_one_another_are_refused() -> None:
 def test_a_folder_that_is_a_file_is_refused(loaded, tokenizer, tmp_path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match="--kv-disk-dir"):
-        disk_prefixes(loaded, tokenizer, ServeSettings(kv_disk_dir=tmp_path / "file"))
+        disk_prefixes(loaded, tokenizer, ServeSettings(kv_disk_dir=tmp_path / "file"), Past(tokenizer))

@@ -6,6 +6,7 @@ Promises: the request has ended in the engine when this returns or raises, also 
 import sys
 from dataclasses import dataclass
 
+from whitedwarf.cli.answer_text import AnswerText, parse_start
 from whitedwarf.cli.progress import ProgressLine, prefill_text
 from whitedwarf.cli.screen import Screen
 from whitedwarf.config import SamplingSettings
@@ -14,7 +15,6 @@ from whitedwarf.engine.generation import Generation
 from whitedwarf.engine.request import Finished, FinishReason, GenerateOptions, Prefilled, SamplingOptions, Token
 from whitedwarf.engine.session import Session
 from whitedwarf.prompt.special import SpecialToken
-from whitedwarf.prompt.split import AnswerSplitter
 from whitedwarf.prompt.tokenizer import Tokenizer
 
 
@@ -47,36 +47,30 @@ def show_answer(
     session: Session | None = None,
 ) -> Answer:
     """Run a request and print it; Ctrl+C ends it early and is told in the result, not raised."""
-    splitter = AnswerSplitter(tokenizer, is_thinking=_ends_thinking(prompt, tokenizer))
+    text = AnswerText(tokenizer, parse_start(prompt, tokenizer))
     screen, progress = Screen(sys.stdout), ProgressLine()
     try:
         with engine.submit(prompt, options, session=session) as generation:
             try:
-                _follow(generation, splitter, screen, progress)
+                _follow(generation, text, screen, progress)
             except KeyboardInterrupt:
                 generation.cancel()  # takes effect after the forward pass in hand; leaving the block waits for it
-        _follow(generation, splitter, screen, progress)  # what had come by then and was not yet shown
+        _follow(generation, text, screen, progress)  # what had come by then and was not yet shown
     finally:
         progress.clear()
-        for piece in splitter.finish():
+        for piece in text.finish():
             screen.show(piece)
         screen.finish()
     result = generation.result()
     return Answer(tuple(result.ids), result.finished)
 
 
-def _follow(generation: Generation, splitter: AnswerSplitter, screen: Screen, progress: ProgressLine) -> None:
+def _follow(generation: Generation, text: AnswerText, screen: Screen, progress: ProgressLine) -> None:
     for event in generation:
         match event:
             case Prefilled() if event.processed:
                 progress.show(prefill_text(event))
             case Token():
                 progress.clear()
-                for piece in splitter.feed(event.id):
+                for piece in text.feed(event.id):
                     screen.show(piece)
-
-
-def _ends_thinking(prompt: list[int], tokenizer: Tokenizer) -> bool:
-    """Whether the answer begins inside a thought: the prompt opened one and did not close it."""
-    marks = {tokenizer.special_id(SpecialToken.THINK_OPEN): True, tokenizer.special_id(SpecialToken.THINK_CLOSE): False}
-    return next((marks[token_id] for token_id in reversed(prompt) if token_id in marks), False)

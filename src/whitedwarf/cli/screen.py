@@ -4,11 +4,18 @@ Promises: on a terminal colours are switched off again whatever happens; elsewhe
 """
 
 import os
+from dataclasses import dataclass
 from typing import TextIO
 
-from whitedwarf.prompt.split import Piece
-
 GREY, PLAIN = "\033[90m", "\033[0m"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A non-empty piece of text and whether it is a thought."""
+
+    text: str
+    is_thinking: bool
 
 
 def wants_colour(stream: TextIO) -> bool:

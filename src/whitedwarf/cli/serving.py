@@ -23,6 +23,7 @@ from whitedwarf.errors import UsageError
 from whitedwarf.gguf.reader import GgufFile
 from whitedwarf.prompt.encode import ModelVersion
 from whitedwarf.prompt.tokenizer import Tokenizer
+from whitedwarf.protocol.past import Past
 from whitedwarf.protocol.policy import local
 from whitedwarf.respond import Backend, Road
 from whitedwarf.server.app import make_app
@@ -70,11 +71,18 @@ class _Place:
     listener: socket.socket
     trace: TraceFile | None
 
-    def endpoints(self, engine: Backend, tokenizer: Tokenizer, model: ServedModel, facts: Facts) -> Endpoints:
+    def past(self, tokenizer: Tokenizer) -> Past:
+        """The memory of what was said."""
+        exact = not self.serve.disable_exact_dsml_tool_replay
+        return Past(tokenizer, max_call_ids=self.serve.tool_memory_max_ids if exact else 0)
+
+    def endpoints(
+        self, engine: Backend, tokenizer: Tokenizer, past: Past, model: ServedModel, facts: Facts
+    ) -> Endpoints:
         """All that is answered."""
         policy = local(ModelVersion(self.serve.recipe.upper()), self.serve.max_tokens)
         return Endpoints(
-            Road(engine, tokenizer, policy),
+            Road(engine, tokenizer, policy, past),
             replace(model, default_max_tokens=self.serve.max_tokens),
             metrics=Metrics(facts),
             facts=facts,
@@ -96,8 +104,10 @@ def _serve_loaded(place: _Place) -> None:
     loaded = open_model(place.settings, parallel=serve.parallel, prefix_bytes=serve.kv_ram_mb << 20)
     tokenizer = loaded.tokenizer()
     note(loaded.describe())
+    past = place.past(tokenizer)
     # the store outlives the engine, which offers its states when it ends
-    with disk_prefixes(loaded, tokenizer, serve) as store, _engine(loaded, serve, store) as engine:
+    with disk_prefixes(loaded, tokenizer, serve, past) as store, _engine(loaded, serve, store) as engine:
+        past.saved = store
         model = served_model(loaded.gguf, loaded.context_length)
         facts = replace(
             _facts(serve, loaded.gguf),
@@ -105,7 +115,7 @@ def _serve_loaded(place: _Place) -> None:
             prefix_stats=lambda: engine.prefix_stats,
             disk_stats=None if store is None else lambda: asdict(store.stats),
         )
-        place.run(engine, place.endpoints(engine, tokenizer, model, facts))
+        place.run(engine, place.endpoints(engine, tokenizer, past, model, facts))
 
 
 def _serve_script(path: Path, place: _Place) -> None:
@@ -114,7 +124,8 @@ def _serve_script(path: Path, place: _Place) -> None:
     tokenizer = open_tokenizer(gguf)
     with scripted_engine(path, tokenizer, place.serve, place.settings) as engine:
         facts = replace(_facts(place.serve, gguf), backend="script")
-        endpoints = place.endpoints(engine, tokenizer, served_model(gguf, engine.context_length), facts)
+        model = served_model(gguf, engine.context_length)
+        endpoints = place.endpoints(engine, tokenizer, place.past(tokenizer), model, facts)
         place.run(engine, replace(endpoints, look_at_last=lambda: debug_last(engine.last_received, tokenizer)))
 
 
@@ -149,14 +160,14 @@ def scripted_engine(path: Path, tokenizer: Tokenizer, serve: ServeSettings, sett
 
 
 def disk_prefixes(
-    loaded: LoadedModel, tokenizer: Tokenizer, serve: ServeSettings
+    loaded: LoadedModel, tokenizer: Tokenizer, serve: ServeSettings, past: Past
 ) -> AbstractContextManager[DiskPrefixes | None]:
     """The store behind `--kv-disk-dir`, if it is given; UsageError when that cannot be a folder of ours."""
     settings = disk_settings(serve, loaded.transformer, loaded.gguf, quality=loaded.settings.quality)
     if settings is None:
         return nullcontext()
     try:
-        return DiskPrefixes(loaded.transformer, tokenizer, settings)
+        return DiskPrefixes(loaded.transformer, tokenizer, settings, past.blocks_in)
     except OSError as error:
         raise UsageError(f"--kv-disk-dir {settings.directory}: {error.strerror or error}") from error
 

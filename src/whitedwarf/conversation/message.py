@@ -26,13 +26,15 @@ class UserMessage:
 class AssistantMessage:
     """What the model said. No calls (`None`) and an empty list of calls are different things to V4.
 
-    `is_prefix` marks the beginning of an answer which the model is to continue.
+    `is_prefix` marks the beginning of an answer which the model is to continue. `spoken_calls` are its own words for
+    its calls: what stands before, between and after their DSML tokens; None where the calls are to be written anew.
     """
 
     content: str
     reasoning: str | None = None
     tool_calls: tuple[ToolCall, ...] | None = None
     is_prefix: bool = False
+    spoken_calls: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

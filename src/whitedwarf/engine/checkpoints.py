@@ -6,16 +6,32 @@ and partings. The ids of the tree itself (4 bytes a token) are not counted. It k
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from whitedwarf.engine.ledger import Ledger, total_bytes
 from whitedwarf.engine.prefix_tree import Checkpoint, Node, PrefixTree
-from whitedwarf.model.base import Ids, Snapshot, State
+from whitedwarf.model.base import Ids, Logits, Snapshot, State
+
+NUM_SEEN_NEXT = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Of a prompt: the best checkpoint, if any, and the tokens it gives (short of the last).
+
+    Up to `num_common` it was seen before, and then came `seen_next`.
+    """
+
+    node: Node | None
+    num_tokens: int
+    num_common: int
+    seen_next: tuple[int, ...]
 
 
 class Checkpoints:
     """`max_live` bounds the states; `on_evict` hears of every end or parting that is about to go."""
 
-    def __init__(self, budget_bytes: int, max_live: int, on_evict: Callable[[Ids, Snapshot], None]) -> None:
+    def __init__(self, budget_bytes: int, max_live: int, on_evict: Callable[[Ids, Checkpoint], None]) -> None:
         self.budget_bytes = budget_bytes
         self.num_evicted = 0
         self._max_live = max_live
@@ -37,9 +53,9 @@ class Checkpoints:
     def num_live(self) -> int:
         return len(self._live)
 
-    def ends(self) -> Iterator[tuple[Ids, Snapshot]]:
+    def ends(self) -> Iterator[tuple[Ids, Checkpoint]]:
         """The last checkpoint of every run."""
-        return ((node.ids, _snapshot(node)) for node in self._tree if not node.children)
+        return ((node.ids, _checkpoint(node)) for node in self._tree if not node.children)
 
     def begin_request(self) -> None:
         """What is used from now on is fresher than all before."""
@@ -47,47 +63,57 @@ class Checkpoints:
 
     def use(self, node: Node, position: int) -> State | None:
         """Mark the checkpoint as used -> its live state if that can go back to `position`; then it is held no more."""
-        assert node.checkpoint is not None
-        node.checkpoint.last_used = self._clock
-        state = node.checkpoint.live
+        checkpoint = _checkpoint(node)
+        checkpoint.last_used = self._clock
+        state = checkpoint.live
         if state is None or node.depth - position > state.rollback_room:
             return None
         self._drop_live(node)
         return state
 
-    def has(self, ids: Ids, state: State, *, is_named: bool) -> bool:
-        """There is a checkpoint already, and it can step back as far as one of `state` could; mark it as used."""
+    def has(self, ids: Ids, state: State, logits: Logits | None, *, is_named: bool) -> bool:
+        """There is a checkpoint already, and it can step back as far as one of `state` could.
+
+        It is marked as used, and given the `logits` where it has none.
+        """
         node = self._tree.at(ids)
         if node is None or node.checkpoint is None:
             return False
-        node.checkpoint.last_used = self._clock
-        node.checkpoint.is_named |= is_named
-        return node.checkpoint.snapshot.rollback_room >= state.rollback_room
+        checkpoint = node.checkpoint
+        checkpoint.last_used = self._clock
+        checkpoint.is_named |= is_named
+        if checkpoint.snapshot.rollback_room < state.rollback_room:
+            return False
+        if checkpoint.logits is None and logits is not None:
+            self._replace(node, checkpoint.snapshot, logits)
+            self._make_room(node)
+        return True
 
-    def find(self, prompt: Ids) -> tuple[Node | None, int, int]:
-        """The best checkpoint, the tokens of `prompt` it gives, and how many (short of the last) were seen before."""
+    def find(self, prompt: Ids) -> Found:
+        """What there is of `prompt`."""
         node, common = self._tree.descend(prompt)
-        common = min(common, len(prompt) - 1)
+        seen_next = self._tree.after(node, common, NUM_SEEN_NEXT)
+        wanted = min(common, len(prompt) - 1)
         for ancestor in (node, *node.ancestors()):
-            position = min(ancestor.depth, common)
+            position = min(ancestor.depth, wanted)
             behind = [n for n in self._tree.nearby(ancestor, position + self._reach) if _reaches(n, position)]
             if behind and position:
-                return min(behind, key=_handiness), position, common
-        return None, 0, common
+                return Found(min(behind, key=_handiness), position, common, seen_next)
+        return Found(None, 0, common, seen_next)
 
-    def add(self, ids: Ids, snapshot: Snapshot, *, is_named: bool) -> Checkpoint | None:
+    def add(self, ids: Ids, snapshot: Snapshot, logits: Logits | None, *, is_named: bool) -> Checkpoint | None:
         """Hold `snapshot` of `ids` if it fits -> its checkpoint, a new one or the one that was there."""
-        if total_bytes(snapshot) > self.budget_bytes:
+        checkpoint = Checkpoint(snapshot, is_named, self._clock, logits=logits)
+        if total_bytes(checkpoint) > self.budget_bytes:
             return None
         self._reach = max(self._reach, snapshot.rollback_room)
         node = self._tree.at(ids)
         if node is not None and node.checkpoint is not None:
-            self._replace(node, snapshot)
+            self._replace(node, snapshot, logits)
             self._make_room(node)
             return node.checkpoint
-        checkpoint = Checkpoint(snapshot, is_named, self._clock)
         node = self._tree.insert(ids, checkpoint)
-        self._ledger.enter(snapshot)
+        self._ledger.enter(checkpoint)
         self._share_buffers(node, snapshot)
         self._make_room(node)
         return node.checkpoint
@@ -103,11 +129,13 @@ class Checkpoints:
                 return
             self._replace(earlier, _snapshot(earlier).rebased(snapshot))
 
-    def _replace(self, node: Node, snapshot: Snapshot) -> None:
-        assert node.checkpoint is not None
-        self._ledger.enter(snapshot)
-        self._ledger.leave(node.checkpoint.snapshot)
-        node.checkpoint.snapshot = snapshot
+    def _replace(self, node: Node, snapshot: Snapshot, logits: Logits | None = None) -> None:
+        """Another snapshot of the same tokens; `logits` None: those that are there stay."""
+        checkpoint = _checkpoint(node)
+        self._ledger.leave(checkpoint)
+        checkpoint.snapshot = snapshot
+        checkpoint.logits = checkpoint.logits if logits is None else logits
+        self._ledger.enter(checkpoint)
 
     def keep_live(self, ids: Ids, state: State) -> None:
         """Hold `state` itself where it ended, if there is a checkpoint and no other state yet."""
@@ -122,10 +150,10 @@ class Checkpoints:
         self._make_room(node)
 
     def _drop_live(self, node: Node) -> None:
-        assert node.checkpoint is not None
-        assert node.checkpoint.live is not None
-        self._ledger.leave(node.checkpoint.live)
-        node.checkpoint.live = None
+        checkpoint = _checkpoint(node)
+        assert checkpoint.live is not None
+        self._ledger.leave(checkpoint.live)
+        checkpoint.live = None
         self._live.remove(node)
 
     def _make_room(self, newest: Node) -> None:
@@ -142,14 +170,13 @@ class Checkpoints:
             self._evict(min(victims or last_resort, key=_worth))
 
     def _evict(self, node: Node) -> None:
-        checkpoint = node.checkpoint
-        assert checkpoint is not None, "only checkpoints are evicted"
+        checkpoint = _checkpoint(node)
         if not node.is_inside_run:
-            self._on_evict(node.ids, checkpoint.snapshot)
+            self._on_evict(node.ids, checkpoint)
         if checkpoint.live is not None:
             self._drop_live(node)
         earlier = list(node.ancestors())
-        self._ledger.leave(checkpoint.snapshot)
+        self._ledger.leave(checkpoint)
         self._tree.remove(node)
         self.num_evicted += 1
         holders = [before for before in earlier if _shares(before, checkpoint.snapshot)]
@@ -171,9 +198,13 @@ def _reaches(node: Node, position: int) -> bool:
     return node.checkpoint is not None and node.depth - position <= node.checkpoint.snapshot.rollback_room
 
 
+def _checkpoint(node: Node) -> Checkpoint:
+    assert node.checkpoint is not None, "this node is no checkpoint"
+    return node.checkpoint
+
+
 def _snapshot(node: Node) -> Snapshot:
-    assert node.checkpoint is not None
-    return node.checkpoint.snapshot
+    return _checkpoint(node).snapshot
 
 
 def _shares(node: Node, snapshot: Snapshot) -> bool:
@@ -193,8 +224,7 @@ def _is_used(node: Node) -> bool:
 
 def _worth(node: Node) -> tuple[bool, int, bool, int]:
     """Least goes first."""
-    checkpoint = node.checkpoint
-    assert checkpoint is not None
+    checkpoint = _checkpoint(node)
     if not node.is_inside_run:
         return True, checkpoint.last_used, checkpoint.is_named, 0
     return False, checkpoint.last_used, checkpoint.is_named, node.gap

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from whitedwarf.engine.checkpoints import Checkpoints
-from whitedwarf.engine.prefix_tree import Checkpoint, Node
+from whitedwarf.engine.checkpoints import Checkpoints, Found
+from whitedwarf.engine.prefix_tree import Checkpoint
 from whitedwarf.engine.request import MissReason, Reuse
 from whitedwarf.engine.stops import MIN_PARTING
-from whitedwarf.model.base import Ids, Model, Snapshot, State
+from whitedwarf.model.base import Ids, Logits, Model, Snapshot, State
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ class SaveReason(StrEnum):
     """The reasons of product.md B.18."""
 
     COLD = "cold"  # while a prompt is read of which nothing was reused
-    CONTINUED = "continued"  # while another one is read
+    CONTINUED = "continued"  # while another one is read, or a long answer is written
     EVICT = "evict"  # an end or a parting is about to leave memory
     SHUTDOWN = "shutdown"
 
@@ -44,13 +44,19 @@ class PrefixStore(Protocol):
     def find(self, ids: Ids) -> StoredPrefix | None:
         """The longest stored proper prefix of `ids`."""
 
-    def save(self, ids: Ids, snapshot: Snapshot, reason: SaveReason) -> None:
-        """An offer: the store's policy decides whether these ids are worth a place."""
+    def save(self, ids: Ids, snapshot: Snapshot, reason: SaveReason, logits: Logits | None) -> None:
+        """An offer: the store's policy decides whether these ids are worth a place.
+
+        `logits` (vocab,) come after the last of `ids`; None where nobody knows them.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A state with the first `num_tokens` of a prompt in it; up to `num_common` it was seen before."""
+    """A state with the first `num_tokens` of a prompt in it; up to `num_common` it was seen before.
+
+    `seen_next`: what came after them then, as far as that is known.
+    """
 
     state: State
     num_tokens: int
@@ -58,6 +64,7 @@ class Taken:
     reuse: Reuse = Reuse.NONE
     miss_reason: MissReason | None = None
     source: Checkpoint | None = None  # not dropped from memory until given back
+    seen_next: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +97,15 @@ class Prefixes:
         return self._memory.budget_bytes > 0 or self._store is not None
 
     @property
+    def has_memory(self) -> bool:
+        return self._memory.budget_bytes > 0
+
+    @property
+    def wants_logits(self) -> bool:
+        """Somebody has a use for the logits after what is remembered."""
+        return self._store is not None
+
+    @property
     def stats(self) -> PrefixStats:
         """From any thread: numbers of about now."""
         return PrefixStats(
@@ -108,8 +124,8 @@ class Prefixes:
         self._memory.begin_request()
         if not self.is_on:
             return self._counted(Taken(self._model.new_state(), 0, 0, miss_reason=MissReason.OFF))
-        node, kept, common = self._memory.find(prompt)
-        return self._counted(self._from_store(prompt, kept, common) or self._from_memory(node, kept, common))
+        found = self._memory.find(prompt)
+        return self._counted(self._from_store(prompt, found) or self._from_memory(found))
 
     def _counted(self, taken: Taken) -> Taken:
         self._reused_tokens += taken.num_tokens
@@ -118,9 +134,15 @@ class Prefixes:
             self._misses[taken.miss_reason] += 1
         return taken
 
-    def remember(self, ids: Ids, state: State, reason: SaveReason | None, *, is_named: bool) -> None:
-        """Take a checkpoint of `state`, which holds `ids`; offer it to the store for `reason`."""
-        if not self.is_on or self._memory.has(ids, state, is_named=is_named):
+    def remember(
+        self, ids: Ids, state: State, reason: SaveReason | None, *, is_named: bool, logits: Logits | None = None
+    ) -> None:
+        """Take a checkpoint of `state`, which holds `ids`; offer it to the store for `reason`.
+
+        `logits` (vocab,), where known, may lie in a larger array.
+        """
+        logits = logits.copy() if self.wants_logits and logits is not None else None
+        if not self.is_on or self._memory.has(ids, state, logits, is_named=is_named):
             return
         try:
             snapshot = state.snapshot()
@@ -128,13 +150,13 @@ class Prefixes:
             log.warning("no_checkpoint_taken", exc_info=True, extra={"tokens": len(ids)})
             return
         if reason is not None:
-            self._offer(ids, snapshot, reason)
-        self._memory.add(ids, snapshot, is_named=is_named)
+            self._offer(ids, snapshot, reason, logits)
+        self._memory.add(ids, snapshot, logits, is_named=is_named)
 
-    def give_back(self, ids: Ids, state: State, source: Checkpoint | None) -> None:
+    def give_back(self, ids: Ids, state: State, source: Checkpoint | None, logits: Logits | None = None) -> None:
         """A request has ended and left `state` with `ids`: whoever extends them may have it."""
         if self.is_on and len(ids):
-            self.remember(ids, state, None, is_named=True)
+            self.remember(ids, state, None, is_named=True, logits=logits)
             self._memory.keep_live(ids, state)
         self.release(source)
 
@@ -145,20 +167,21 @@ class Prefixes:
 
     def close(self) -> None:
         """Offer every end to the store, forget everything."""
-        for ids, snapshot in self._memory.ends():
-            self._offer(ids, snapshot, SaveReason.SHUTDOWN)
+        for ids, checkpoint in self._memory.ends():
+            self._offer(ids, checkpoint.snapshot, SaveReason.SHUTDOWN, checkpoint.logits)
         self._memory = self._empty_memory(self._memory.budget_bytes, 0)
 
     def _empty_memory(self, budget_bytes: int, max_live: int) -> Checkpoints:
         return Checkpoints(budget_bytes, max_live, self._offer_evicted)
 
-    def _offer_evicted(self, ids: Ids, snapshot: Snapshot) -> None:
-        self._offer(ids, snapshot, SaveReason.EVICT)
+    def _offer_evicted(self, ids: Ids, checkpoint: Checkpoint) -> None:
+        self._offer(ids, checkpoint.snapshot, SaveReason.EVICT, checkpoint.logits)
 
-    def _from_memory(self, node: Node | None, kept: int, common: int) -> Taken:
+    def _from_memory(self, found: Found) -> Taken:
+        node, kept, common, seen_next = found.node, found.num_tokens, found.num_common, found.seen_next
         miss_reason = self._miss_reason(kept, common)
         if node is None or node.checkpoint is None:
-            return Taken(self._model.new_state(), 0, common, miss_reason=miss_reason)
+            return Taken(self._model.new_state(), 0, common, miss_reason=miss_reason, seen_next=seen_next)
         checkpoint = node.checkpoint
         state, reuse = self._memory.use(node, kept), Reuse.LIVE
         if state is None:
@@ -167,10 +190,11 @@ class Prefixes:
         if state.position > kept:
             state.rollback(state.position - kept)
         checkpoint.num_users += 1
-        return Taken(state, kept, common, reuse, miss_reason, checkpoint)
+        return Taken(state, kept, common, reuse, miss_reason, checkpoint, seen_next)
 
-    def _from_store(self, prompt: Ids, kept: int, common: int) -> Taken | None:
-        """What the store has, when it is more than the `kept` tokens in memory."""
+    def _from_store(self, prompt: Ids, found: Found) -> Taken | None:
+        """What the store has, when it is more than what was found in memory."""
+        kept = found.num_tokens
         if self._store is None or (kept and len(prompt) - kept <= MIN_PARTING):
             return None
         try:
@@ -184,10 +208,12 @@ class Prefixes:
         except Exception:  # the store's own code, and files that anything may have happened to
             log.warning("stored_prefix_failed", exc_info=True)
             return None
-        source = self._memory.add(prompt[: stored.num_tokens], snapshot, is_named=True)
+        source = self._memory.add(prompt[: stored.num_tokens], snapshot, None, is_named=True)
         if source is not None:
             source.num_users += 1
-        return Taken(state, stored.num_tokens, max(common, stored.num_tokens), Reuse.DISK, source=source)
+        is_longer = stored.num_tokens > found.num_common
+        common, seen_next = (stored.num_tokens, ()) if is_longer else (found.num_common, found.seen_next)
+        return Taken(state, stored.num_tokens, common, Reuse.DISK, source=source, seen_next=seen_next)
 
     def _miss_reason(self, kept: int, common: int) -> MissReason | None:
         if common - kept >= MIN_PARTING:
@@ -196,10 +222,10 @@ class Prefixes:
             return None
         return MissReason.UNKNOWN_PREFIX if len(self._memory) else MissReason.EMPTY
 
-    def _offer(self, ids: Ids, snapshot: Snapshot, reason: SaveReason) -> None:
+    def _offer(self, ids: Ids, snapshot: Snapshot, reason: SaveReason, logits: Logits | None) -> None:
         if self._store is None:
             return
         try:
-            self._store.save(ids, snapshot, reason)
+            self._store.save(ids, snapshot, reason, logits)
         except Exception:  # the store's own code, a full disk
             log.warning("saving_prefix_failed", exc_info=True, extra={"tokens": len(ids), "reason": reason})

@@ -4,24 +4,32 @@ It promises that a walk compares every token of the prompt at most once, array a
 what is removed: every run below the root ends at a checkpoint or where prompts part. It knows no budget and no model.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Optional
 
 import numpy as np
 
-from whitedwarf.model.base import Ids, Snapshot, State
+from whitedwarf.model.base import Ids, Logits, Snapshot, State
 
 
 @dataclass(eq=False, slots=True)
 class Checkpoint:
-    """A remembered position. `live` is the state that ended here, not continued by anybody yet."""
+    """A remembered position. `live` is the state that ended here, not continued by anybody yet: not counted here."""
 
     snapshot: Snapshot
     is_named: bool  # somebody asked for this position: it is the end of a message, a prompt or an answer
     last_used: int
     live: State | None = None
     num_users: int = 0
+    logits: Logits | None = None  # (vocab,) after the last token, where a store may want them
+
+    @property
+    def own_bytes(self) -> int:
+        return self.snapshot.own_bytes + (0 if self.logits is None else self.logits.nbytes)
+
+    def shared_bytes(self) -> Mapping[int, int]:
+        return self.snapshot.shared_bytes()
 
 
 @dataclass(eq=False, slots=True)
@@ -84,6 +92,14 @@ class PrefixTree:
             common += _common_length(child.run, ids[common:])
             node = child
         return node, common
+
+    def after(self, node: Node, depth: int, count: int) -> tuple[int, ...]:
+        """Up to `count` ids that follow the first `depth`, on the newest way down; `node` is where a walk ended."""
+        found = node.run[len(node.run) - (node.depth - depth) :].tolist()
+        while len(found) < count and node.children:
+            node = next(reversed(node.children.values()))
+            found += node.run[:count].tolist()
+        return tuple(found[:count])
 
     def at(self, ids: Ids) -> Node | None:
         """The node of exactly `ids`."""

@@ -20,6 +20,7 @@ from whitedwarf.engine.request import (
     TokenScore,
 )
 from whitedwarf.engine.script import ScriptedAnswer
+from whitedwarf.engine.seen_prefixes import Seen
 from whitedwarf.errors import BackendError, WhitedwarfError
 from whitedwarf.model.base import Ids
 
@@ -62,6 +63,7 @@ class ScriptedJob:
         self._guide = guide
         self._steps = answer.steps()
         self._next = next(self._steps, None)
+        self._seen = Seen()
         self._reused: int | None = None
         self._miss_reason: MissReason | None = None
         self._processed = 0
@@ -83,12 +85,16 @@ class ScriptedJob:
         ids, generated = tuple(self.prompt.tolist()), tuple(self._generated)
         return Received(self.number, ids, self._options, self._reused, self._processed, generated, self.finish)
 
-    def start(self, reused_tokens: int, miss_reason: MissReason | None, now_s: float) -> None:
-        """Begin to read the prompt, of which so much is known already; `miss_reason` says why it is nothing."""
+    def start(self, seen: Seen, miss_reason: MissReason | None, now_s: float) -> None:
+        """Begin to read the prompt, of which so much was seen before; `miss_reason` says why it is nothing.
+
+        The last token is always read: a model's logits would be wanted.
+        """
         self._started_s = self.due_s = now_s
-        self._reused = self._processed = reused_tokens
+        self._seen = seen
+        self._reused = self._processed = min(seen.num_tokens, len(self.prompt) - 1)
         self._miss_reason = miss_reason
-        self.generation.put(Prefilled(reused_tokens, len(self.prompt)))
+        self.generation.put(Prefilled(self._processed, len(self.prompt)))
 
     def step(self, now_s: float, step_s: float) -> None:
         """Do what is due now, and say when the next is: within `step_s` while the prompt is read."""
@@ -122,6 +128,8 @@ class ScriptedJob:
                 error=error,
                 reuse=Reuse.MEMORY if self._reused else Reuse.NONE,
                 miss_reason=self._miss_reason,
+                common_tokens=self._seen.num_tokens,
+                seen_next=self._seen.next_ids,
             )
         )
 

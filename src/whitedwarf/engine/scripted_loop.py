@@ -13,7 +13,7 @@ from collections import deque
 from whitedwarf.engine.loop import Closing
 from whitedwarf.engine.request import FinishReason, MissReason
 from whitedwarf.engine.scripted_job import Received, ScriptedJob
-from whitedwarf.engine.seen_prefixes import SeenPrefixes, common_length
+from whitedwarf.engine.seen_prefixes import SeenPrefixes
 from whitedwarf.errors import EngineBusyError, EngineClosedError, UsageError
 
 log = logging.getLogger(__name__)
@@ -113,14 +113,10 @@ class ScriptedLoop:
     def _start_waiting(self) -> None:
         for job in self._startable():
             self._waiting.remove(job)
-            reused = self._known(job)
-            job.start(reused, None if reused else self._miss_reason(), time.monotonic())
+            seen = self._seen.seen(job.prompt, (other.live_ids for other in self._running))
+            is_reused = min(seen.num_tokens, len(job.prompt) - 1) > 0
+            job.start(seen, None if is_reused else self._miss_reason(), time.monotonic())
             self._running.append(job)
-
-    def _known(self, job: ScriptedJob) -> int:
-        """Tokens of its prompt that need no reading; the last is always read: its logits would be wanted."""
-        beside = (common_length(job.prompt, other.live_ids) for other in self._running)
-        return min(max((self._seen.common_length(job.prompt), *beside)), len(job.prompt) - 1)
 
     def _miss_reason(self) -> MissReason:
         return MissReason.UNKNOWN_PREFIX if self._running or not self._seen.is_empty else MissReason.EMPTY

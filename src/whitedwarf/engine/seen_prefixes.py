@@ -4,12 +4,24 @@ Promises: `common_length` is the longest common prefix with anything remembered.
 when there are too many; one that a later sequence continues costs nothing.
 """
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+
 import numpy as np
 
+from whitedwarf.engine.checkpoints import NUM_SEEN_NEXT
 from whitedwarf.model.base import Ids
 
 MAX_SEQUENCES = 512
 MAX_TOKENS = 16_000_000  # 64 MB
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """So many tokens of a prompt some earlier sequence began with too, and then went on with `next_ids`."""
+
+    num_tokens: int = 0
+    next_ids: tuple[int, ...] = ()
 
 
 class SeenPrefixes:
@@ -25,6 +37,15 @@ class SeenPrefixes:
     def common_length(self, ids: Ids) -> int:
         """How many leading tokens of `ids` are those of some remembered sequence."""
         return max((common_length(ids, seen) for seen in self._sequences), default=0)
+
+    def seen(self, ids: Ids, beside: Iterable[Ids] = ()) -> Seen:
+        """The closest of all remembered sequences, and of those `beside` them; the newest of equals."""
+        newest_first = (*self._sequences, *beside)[::-1]
+        closest = max(newest_first, key=lambda one: common_length(ids, one), default=None)
+        if closest is None:
+            return Seen()
+        common = common_length(ids, closest)
+        return Seen(common, tuple(closest[common : common + NUM_SEEN_NEXT].tolist()))
 
     def remember(self, ids: Ids) -> None:
         """`ids` were read or written, from the first token on."""

@@ -10,20 +10,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from whitedwarf.engine.checkpoints import NUM_SEEN_NEXT
 from whitedwarf.engine.prefix import Prefixes, SaveReason
 from whitedwarf.engine.prefix_tree import Checkpoint
 from whitedwarf.engine.request import MissReason, Reuse
-from whitedwarf.model.base import Ids, Model, State
+from whitedwarf.model.base import Ids, Logits, Model, State
 
 
 @dataclass(frozen=True, slots=True)
 class Reused:
-    """What `sync` found: `num_tokens` are in the state, `num_common` were seen before."""
+    """What `sync` found: `num_tokens` are in the state, `num_common` were seen before, then came `seen_next`."""
 
     num_tokens: int = 0
     num_common: int = 0
     reuse: Reuse = Reuse.NONE
     miss_reason: MissReason | None = None
+    seen_next: tuple[int, ...] = ()
 
 
 class Session:
@@ -39,6 +41,7 @@ class Session:
         self._source: Checkpoint | None = None
         self._state: State | None = None
         self._ids = array("i")
+        self._logits: Logits | None = None  # after the last of the ids, where the last pass gave them
 
     @property
     def ids(self) -> list[int]:
@@ -62,6 +65,16 @@ class Session:
         """Checkpoints of this session help others."""
         return self._prefixes is not None and self._prefixes.is_on
 
+    @property
+    def shares_checkpoints(self) -> bool:
+        """What it remembers is in memory at once, for whoever begins alike."""
+        return self._prefixes is not None and self._prefixes.has_memory
+
+    @property
+    def wants_logits(self) -> bool:
+        """Checkpoints of this session are worth more with the logits after them."""
+        return self._prefixes is not None and self._prefixes.wants_logits
+
     def sync(self, prompt: Ids) -> Reused:
         """Make the live tokens a proper prefix of `prompt`, as long as can be had cheaply.
 
@@ -70,33 +83,36 @@ class Session:
         """
         if self._prefixes is not None:
             return self._take(self._prefixes, prompt)
-        keep = min(self._common_length(prompt), len(prompt) - 1)
+        common = self._common_length(prompt)
+        seen_next = tuple(self._ids[common : common + NUM_SEEN_NEXT])
+        keep = min(common, len(prompt) - 1)
         surplus = self.position - keep
         if self._state is None or keep == 0 or surplus > self._state.rollback_room:
             reason = self._miss_reason(keep)
             self.drop()
             self._state = self._model.new_state()
-            return Reused(0, keep, Reuse.NONE, reason)
+            return Reused(0, common, Reuse.NONE, reason, seen_next)
         if surplus:
             self._state.rollback(surplus)
             del self._ids[keep:]
-        return Reused(keep, keep, Reuse.LIVE)
+        return Reused(keep, common, Reuse.LIVE, None, seen_next)
 
-    def advance(self, ids: Ids) -> None:
-        """The model has run `ids` on the state."""
+    def advance(self, ids: Ids, logits: Logits) -> None:
+        """The model has run `ids` on the state; `logits` (0 or more rows, vocab): the last is that of the last id."""
         self._ids.extend(ids.tolist())
+        self._logits = logits[-1] if len(logits) else None
         assert self.state.position == self.position, "the model advances a state by exactly the tokens it was given"
 
     def remember(self, *, is_cold: bool, is_named: bool) -> None:
         """The tokens so far are worth a checkpoint."""
         if self._prefixes is not None:
             reason = SaveReason.COLD if is_cold else SaveReason.CONTINUED
-            self._prefixes.remember(self._prompt_ids(), self.state, reason, is_named=is_named)
+            self._prefixes.remember(self._prompt_ids(), self.state, reason, is_named=is_named, logits=self._logits)
 
     def leave(self) -> None:
         """The request has ended; a session that outlives it keeps its state for the next one."""
         if self._prefixes is not None and self._state is not None:
-            self._prefixes.give_back(self._prompt_ids(), self._state, self._source)
+            self._prefixes.give_back(self._prompt_ids(), self._state, self._source, self._logits)
             self._source = None
             self.drop()
 
@@ -105,14 +121,14 @@ class Session:
         if self._prefixes is not None:
             self._prefixes.release(self._source)
             self._source = None
-        self._state = None
+        self._state = self._logits = None
         self._ids = array("i")
 
     def _take(self, prefixes: Prefixes, prompt: Ids) -> Reused:
         taken = prefixes.take(prompt)
         self._state, self._source = taken.state, taken.source
         self._ids = array("i", prompt[: taken.num_tokens].tobytes())
-        return Reused(taken.num_tokens, taken.num_common, taken.reuse, taken.miss_reason)
+        return Reused(taken.num_tokens, taken.num_common, taken.reuse, taken.miss_reason, taken.seen_next)
 
     def _miss_reason(self, num_common: int) -> MissReason:
         if self._state is None:

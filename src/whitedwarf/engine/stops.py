@@ -1,15 +1,21 @@
-"""At which lengths of a prompt the reading pauses to remember it: pure arithmetic.
+"""At which lengths of a prompt the reading pauses to remember it, and where an answer is: pure arithmetic.
 
 Every pause costs a shorter pass, so only where others may branch off: where a known prompt parted from this one, where
 the request says a message ends, once early (two short prompts with one system prompt), and at the ends of chunks, where
-a pass ends anyhow.
+a pass ends anyhow. An answer pauses anyhow, but a copy of its state costs time and room.
 """
 
 from collections.abc import Iterable
 
 FIRST_STOP = 256  # of any prompt; also the least distance of named positions and of chunk ends
 STEP_BACK = 16  # as far as states go back by themselves: no second stop that near before another
-MIN_PARTING = 64  # tokens that a stop at a parting must save the third prompt
+MIN_PARTING = 64  # tokens that a stop must save another prompt, so that it is made, or waited for, on purpose
+ANSWER_STEP = 2048  # tokens of prompt and answer that a crash may cost; a divisor of the step that stores save at
+
+
+def is_answer_stop(position: int) -> bool:
+    """Whether an answer is remembered when prompt and answer are that long together."""
+    return position % ANSWER_STEP == 0
 
 
 def prompt_stops(length: int, start: int, named: Iterable[int], parting: int, chunk_tokens: int) -> tuple[int, ...]:

@@ -74,14 +74,21 @@ class Incoming:
 
 def chat_anchor(ids: Sequence[int], user: int, assistant: int, min_tokens: int) -> int | None:
     """Where the last user message before the first answer begins, unless that is too early to be worth a file."""
-    end = next((i for i, token in enumerate(ids) if token == assistant), len(ids))
-    anchor = next((i for i in range(end - 1, -1, -1) if ids[i] == user), -1)
+    ids = list(ids)
+    end = ids.index(assistant) if assistant in ids else len(ids)
+    before = ids[:end][::-1]
+    anchor = end - 1 - before.index(user) if user in before else -1
     return anchor if anchor >= max(1, min_tokens) else None
+
+
+def is_saved_cold(num_tokens: int, limits: Limits) -> bool:
+    """Whether a prompt of this length is saved at all before the answer."""
+    return max(1, limits.min_tokens) <= num_tokens <= limits.cold_max_tokens
 
 
 def cold_boundary(num_tokens: int, anchor: int | None, limits: Limits) -> int | None:
     """How much of a prompt that nothing was known of is saved before the answer; None = nothing of it."""
-    if not max(1, limits.min_tokens) <= num_tokens <= limits.cold_max_tokens:
+    if not is_saved_cold(num_tokens, limits):
         return None
     if anchor is not None and max(1, limits.min_tokens) <= anchor <= num_tokens:
         return anchor
@@ -130,13 +137,15 @@ def victims(
     budget_bytes: int,
     now: int,
     incoming: Incoming | None = None,
-    spared: Set[str] = frozenset(),
+    spared: Sequence[str] = (),
 ) -> list[Entry]:
     """What must go so that the rest and the incoming file fit, worst first.
 
-    The spared ones (what was just written, or is needed next) are taken only after all others.
+    The spared ones (names of what is used or needed next, the most recent last) are taken only after all others, and
+    in their order.
     """
-    held = sorted(entries, key=lambda e: (e.name in spared, eviction_score(e, now, incoming), e.last_used))
+    rank = {name: number for number, name in enumerate(spared, 1)}
+    held = sorted(entries, key=lambda e: (rank.get(e.name, 0), eviction_score(e, now, incoming), e.last_used))
     coming = _room(incoming.file_bytes) if incoming else 0
     if coming > budget_bytes:
         return []
@@ -174,7 +183,7 @@ def lookup_order(
 
 
 def after_hit(num_tokens: int, limits: Limits) -> AfterHit:
-    """A sequence too long for cold saves is saved again as it grows: its file has done its work."""
+    """A sequence too long for cold saves is saved again as it grows: then its file has done its work."""
     return "consume" if 0 < limits.cold_max_tokens < num_tokens else "bump"
 
 

@@ -16,7 +16,7 @@ class StoreStats:
     bytes: int = 0
     budget_bytes: int = 0
     hits: int = 0
-    consumed: int = 0  # of the hits: files that were deleted by it
+    consumed: int = 0  # files that were deleted when a longer one had been saved after their hit
     read_bytes: int = 0  # of the hits
     read_s: float = 0.0
     stored: Mapping[str, int] = field(default_factory=dict)  # by the reason's name in lower case

@@ -6,8 +6,10 @@ look and load, one at a time saves; other processes may use the directory too.
 """
 
 import hashlib
+import threading
 import time
-from collections.abc import Callable, Iterable, Set
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -30,7 +32,9 @@ from whitedwarf.kvstore.file import (
 from whitedwarf.kvstore.payload import Ids, Layout, Payload, PayloadFormat, PayloadKind
 from whitedwarf.kvstore.policy import Entry, Incoming, Limits
 from whitedwarf.kvstore.stats import StoreStats, Tally
+from whitedwarf.kvstore.tool_index import ToolIndex, occurring
 
+MAX_SPARED = 16  # more than requests that usually run at a time
 DEFAULT_BUDGET_BYTES = 4096 << 20
 FORMATS: dict[PayloadKind, PayloadFormat] = {PayloadKind.DS4: dsv4, PayloadKind.PACKED: packed}
 
@@ -69,8 +73,12 @@ class KvStore:
         self.settings = settings
         self._log, self._clock = log, clock
         self._tally = Tally()
+        self._choosing = threading.Lock()
+        self._spared: deque[str] = deque(maxlen=MAX_SPARED)  # the most recent last
+        self._used_up: set[str] = set()
         self._directory = Directory(settings.directory, log, self._tally, self._entry)
-        self._evict(None, frozenset())
+        self._tool_index = ToolIndex(self._directory)
+        self._evict(None)
 
     @property
     def stats(self) -> StoreStats:
@@ -81,9 +89,12 @@ class KvStore:
         """The healthy files as they are now, usable or not."""
         return list(self._directory.entries().values())
 
-    def candidates(self, prompt: bytes) -> list[Entry]:
-        """The usable files whose text the prompt begins with, best first; only their heads were read."""
-        entries, settings = self.entries(), self.settings
+    def candidates(self, prompt: bytes, among: Sequence[Entry] | None = None) -> list[Entry]:
+        """The usable files whose text the prompt begins with, best first; only their heads were read.
+
+        `among`: what `entries` gave just now.
+        """
+        entries, settings = self.entries() if among is None else among, self.settings
         names = prefix_names(prompt, {entry.text_bytes for entry in entries})
         bits = settings.quant_bits if settings.same_quant_only else None
         return policy.lookup_order(entries, names, settings.layout.context_length, bits, settings.limits.min_tokens)
@@ -92,8 +103,23 @@ class KvStore:
         """The tokens of a file, without the rest of it; None (and a line in the log) when it is damaged."""
         return self._directory.read(entry.name, _ids)
 
+    def spare(self, entry: Entry) -> None:
+        """It is needed: from now on it is evicted only after others. Whether it is still there shows when it is read.
+
+        The last few are remembered: what running requests came from must not go for what they save.
+        """
+        with self._choosing:
+            if entry.name in self._spared:
+                self._spared.remove(entry.name)
+            self._spared.append(entry.name)
+
     def load(self, entry: Entry, prompt: bytes) -> Hit | None:
-        """Read one candidate, and count or consume it; None (and a line in the log) when it cannot be used."""
+        """Read one candidate, and count the hit; None (and a line in the log) when it cannot be used.
+
+        A file of more tokens than are saved cold is consumed, as by ds4, but not before a longer one that begins with
+        its text is there: whoever dies in between has lost nothing.
+        """
+        self.spare(entry)
         started = time.monotonic()
         hit = self._directory.read(entry.name, lambda file: self._read(file, entry, prompt))
         if hit is None:
@@ -117,13 +143,11 @@ class KvStore:
         *,
         flags: int = 0,
         tools: ToolBlocks | None = None,
-        spared: Set[str] = frozenset(),
     ) -> str | None:
         """Keep the payload under its text -> the file's name; None when it was not written (the log says why).
 
         Of `tools` only the blocks that occur in the text are kept. A usable file of the same text in as many tokens
         keeps its payload: then, or when there is no room, the layers of this one are never asked for.
-        `spared`: names not to be evicted for it as long as others are there.
         """
         name = hashlib.sha1(text).hexdigest()
         blocks = _blocks_in(text, tools or {})
@@ -135,11 +159,13 @@ class KvStore:
             self._log(f"kv cache: skipped {name[:12]}: {total} bytes do not fit the budget")
             self._tally.add(failed=1)
             return None
-        self._evict(self._incoming(name, text, total), spared)
+        incoming = self._incoming(name, text, total)
+        self._evict(incoming)
         started = time.monotonic()
         header = self._header(payload, size, reason, flags | (HAS_TOOLS if blocks else 0))
         if not self._write(name, text, payload, header, blocks):
             return None
+        self._retire(incoming.prefixes)
         self._directory.entries()  # `stats` tell of the new one
         self._tally.stored(reason, total, time.monotonic() - started)
         self._tell(f"stored ({reason.name.lower()})", name, payload.num_tokens, total, started)
@@ -147,13 +173,7 @@ class KvStore:
 
     def tools(self, wanted: Set[str]) -> dict[str, bytes]:
         """The saved blocks of these tool call ids, from all files."""
-        found: dict[str, bytes] = {}
-        for name in [entry.name for entry in self.entries() if entry.has_tools]:
-            if len(found) == len(wanted):
-                break
-            blocks = self._directory.read(name, lambda file: file.tools()) or {}
-            found |= {call_id: block for call_id, block in blocks.items() if call_id in wanted}
-        return found
+        return self._tool_index.blocks([entry.name for entry in self.entries() if entry.has_tools], wanted)
 
     def _read(self, file: KvFile, entry: Entry, prompt: bytes) -> Hit:
         text, layout = file.text(), self.settings.layout
@@ -164,15 +184,12 @@ class KvStore:
             file.path.unlink(missing_ok=True)
             count = f"{payload.num_tokens} tokens, its header says {file.header.num_tokens}"
             raise FileFormatError(f"{file.path.name}: holds {count}. It was deleted.")
-        return Hit(entry.name, len(text), payload, file.tools(), file.header.flags)
+        return Hit(entry.name, len(text), payload, occurring(file.tools(), text), file.header.flags)
 
     def _count(self, entry: Entry) -> None:
         try:
             if policy.after_hit(entry.num_tokens, self.settings.limits) == "consume":
-                self._directory.remove(entry.name)
-                self._tally.add(consumed=1)
-                self._log(f"kv cache: consumed {entry.name[:12]}")
-                return
+                self._used_up.add(entry.name)
             with KvFile(self._directory.path_of(entry.name), writable=True) as file:
                 file.count_hit(self._now())
         except (OSError, FileFormatError) as error:
@@ -233,15 +250,29 @@ class KvStore:
         prefixes = {entry.name for entry in entries if names.get(entry.text_bytes) == entry.name}
         return Incoming(size, self.settings.layout.context_length, prefixes)
 
-    def _evict(self, incoming: Incoming | None, spared: Set[str]) -> None:
-        budget = self.settings.budget_bytes
-        for entry in policy.victims(self.entries(), budget, self._now(), incoming, spared):
-            try:
-                self._directory.remove(entry.name)
-                self._tally.add(evicted=1)
-                self._log(f"kv cache: evicted {entry.name[:12]}, {entry.num_tokens} tokens, {entry.file_bytes} bytes")
-            except OSError as error:
-                self._log(f"kv cache: could not evict {entry.name[:12]}: {error}")
+    def _evict(self, incoming: Incoming | None) -> None:
+        with self._choosing:
+            chosen = policy.victims(self.entries(), self.settings.budget_bytes, self._now(), incoming, self._spared)
+            gone = [entry for entry in chosen if self._remove(entry.name)]
+        self._tally.add(evicted=len(gone))
+        for entry in gone:
+            self._log(f"kv cache: evicted {entry.name[:12]}, {entry.num_tokens} tokens, {entry.file_bytes} bytes")
+
+    def _retire(self, prefixes: Set[str]) -> None:
+        """Remove what was used up, now that it is part of a longer file."""
+        for name in prefixes & self._used_up:
+            self._used_up.discard(name)
+            if self._remove(name):
+                self._tally.add(consumed=1)
+                self._log(f"kv cache: consumed {name[:12]}")
+
+    def _remove(self, name: str) -> bool:
+        try:
+            self._directory.remove(name)
+        except OSError as error:
+            self._log(f"kv cache: could not remove {name[:12]}: {error}")
+            return False
+        return True
 
     def _entry(self, file: KvFile) -> Entry:
         header, name = file.header, file.path.stem
@@ -301,12 +332,8 @@ def prefix_names(text: bytes, lengths: Iterable[int]) -> dict[int, str]:
 
 def _blocks_in(text: bytes, tools: ToolBlocks) -> dict[str, bytes]:
     """The blocks that occur in the text (all calls of a message share one), under ids that a reader takes."""
-    present = {block for block in set(tools.values()) if block and block in text}
-    return {
-        call_id: block
-        for call_id, block in tools.items()
-        if block in present and 1 <= len(call_id.encode()) <= LONGEST_ID_BYTES
-    }
+    usable = {call_id: block for call_id, block in tools.items() if 1 <= len(call_id.encode()) <= LONGEST_ID_BYTES}
+    return occurring(usable, text)
 
 
 def _differ(mark: int, other: int) -> bool:

@@ -171,7 +171,9 @@ def _write_assistant(
     if not (turn.is_prefix and conversation.is_thinking and not turn.content):
         builder.token(SpecialToken.THINK_CLOSE)
     builder.own_words(turn.content)
-    if turn.tool_calls is not None:
+    if turn.spoken_calls is not None:
+        builder.spoken_calls(turn.spoken_calls)
+    elif turn.tool_calls is not None:
         builder.calls(sorted(turn.tool_calls, key=_call_id), dsml.V4)
     if not stays_open:
         builder.token(SpecialToken.EOS)

@@ -178,7 +178,9 @@ def _write_assistant(
     if not stays_open:
         builder.token(SpecialToken.THINK_CLOSE)
     builder.own_words(turn.content)
-    if turn.tool_calls:
+    if turn.spoken_calls is not None:
+        builder.spoken_calls(turn.spoken_calls)
+    elif turn.tool_calls:
         builder.calls(turn.tool_calls, dsml.V41)
     if not turn.is_prefix:
         builder.token(SpecialToken.EOS)

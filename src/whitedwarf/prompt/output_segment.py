@@ -108,6 +108,8 @@ class SegmentDecoder:
         if self._held:
             self._held[-1] += tail
             self._give(segments, len(self._held))
+        elif tail:  # of an id whose other text has been given out
+            segments.append(Segment(tail, self._span(0), None, []))
 
     def _give(self, segments: list[Segment], count: int) -> None:
         if not count:

@@ -99,6 +99,14 @@ class PromptBuilder:
         """A whole block of calls."""
         self._segments += dsml.calls_block(calls, dialect)
 
+    def spoken_calls(self, pieces: Sequence[str]) -> None:
+        """A whole block of calls as the model wrote it: the texts around its DSML tokens."""
+        first, *others = pieces
+        self.text(first)
+        for piece in others:
+            self.token(SpecialToken.DSML)
+            self.text(piece)
+
     def passage(self, key: Hashable | None, write: Callable[[], None]) -> None:
         """What `write` adds, which begins with a control token, as does what follows.
 

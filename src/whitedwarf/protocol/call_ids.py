@@ -24,6 +24,7 @@ class CallIds:
         self._is_thinking = is_thinking
         self._suffix = suffix
         self._has_thought = False
+        self.given: dict[int, str] = {}
 
     def note_reasoning(self) -> None:
         """Some thinking was told."""
@@ -32,4 +33,5 @@ class CallIds:
     def new(self, index: int) -> str:
         """The id of call number `index`, counted from 0."""
         mark = "ET_" if self._is_thinking and not self._has_thought else ""
-        return f"call_{index:02d}_{mark}{self._suffix()}"
+        self.given[index] = f"call_{index:02d}_{mark}{self._suffix()}"
+        return self.given[index]

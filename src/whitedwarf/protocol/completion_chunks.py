@@ -32,6 +32,11 @@ class CompletionStream:
         self.is_over = False
         """Whether the last event was told; nothing comes after it."""
 
+    @property
+    def call_ids(self) -> Mapping[int, str]:
+        """No call is told as one."""
+        return {}
+
     def begin(self, usage: PromptUsage = NOT_MEASURED, fingerprint: str | None = None) -> list[Chunk]:
         """The echoed prompt, where one was asked for."""
         self._usage = usage

@@ -49,6 +49,9 @@ class Stream(Protocol):
 
     is_over: bool
 
+    @property
+    def call_ids(self) -> Mapping[int, str]: ...
+
     def begin(self, usage: PromptUsage = ..., fingerprint: str | None = None) -> list[Told]: ...
 
     def measure(self, usage: PromptUsage) -> None: ...

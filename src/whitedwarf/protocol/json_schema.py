@@ -5,6 +5,7 @@ Patterns are compiled, never run, but compiling one of a few bytes can take a fi
 schemas from strangers should rather keep them as they are. The only place that knows `jsonschema_rs`.
 """
 
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -60,15 +61,28 @@ def _message(error: jsonschema_rs.ValidationError, schema: Json) -> str:
 def _wrong_value(error: jsonschema_rs.ValidationError, schema: Any) -> Any:
     """What the error is about: the part of the schema at its path or, if that leads astray, the validator's copy.
 
-    The path has 7 for the key "007" and leaves out the key "". Of a pattern that is a key, the official message shows
-    the schema under it, which is what the path leads to.
+    Of a pattern that is a key, the official message shows the schema under it, which is what the path leads to.
     """
-    steps = error.instance_path
+    steps = list(error.instance_path)
     copy: Any = error.instance
-    found = schema
-    try:
-        for step in steps:
-            found = found[str(step)] if isinstance(found, dict) else found[step]
-    except (LookupError, TypeError):
-        return copy
-    return found if found == copy or copy in steps[-1:] else copy
+    places = list(_places(schema, steps))
+    if copy in steps[-1:] and places:
+        return places[0]
+    return next((place for place in places if place == copy), copy)
+
+
+def _places(value: Any, steps: Sequence[str | int]) -> Iterator[Any]:
+    """What the path may lead to: it has 7 for the keys "7" and "007", and leaves out the key ""."""
+    if not steps:
+        yield value
+    if isinstance(value, list) and steps and isinstance(steps[0], int) and steps[0] < len(value):
+        yield from _places(value[steps[0]], steps[1:])
+    for key in value if isinstance(value, dict) else ():
+        if steps and _may_be(key, steps[0]):
+            yield from _places(value[key], steps[1:])
+        if key == "":
+            yield from _places(value[key], steps)
+
+
+def _may_be(key: str, step: str | int) -> bool:
+    return key == step or (isinstance(step, int) and key.isdecimal() and key.isascii() and int(key) == step)

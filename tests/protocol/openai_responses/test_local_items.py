@@ -19,6 +19,7 @@ from whitedwarf.conversation.message import AssistantMessage, SystemMessage, Too
 from whitedwarf.conversation.tools import ToolCall
 from whitedwarf.prompt.encode import ModelVersion, encode
 from whitedwarf.protocol.failures import MalformedRequest, RefusedRequest
+from whitedwarf.protocol.openai_responses.carried_thoughts import carrying
 
 V4, V41 = ModelVersion.V4, ModelVersion.V41
 
@@ -82,6 +83,11 @@ def test_reasoning_is_its_content_or_else_its_summary() -> None:
     assert messages(told, assistant("a")) == (AssistantMessage("a", "short"),)
     whole = told | {"content": [{"type": "reasoning_text", "text": "whole\n"}]}
     assert messages(whole, assistant("a")) == (AssistantMessage("a", "whole\n"),)
+
+
+def test_reasoning_comes_back_from_a_client_that_keeps_no_text_of_it() -> None:
+    kept = {"type": "reasoning", "summary": [], "encrypted_content": carrying("resp-1-0", "I must look.\n🦔")}
+    assert messages(kept, assistant("a")) == (AssistantMessage("a", "I must look.\n🦔"),)
 
 
 def test_reasoning_of_a_tool_turn_is_in_the_prompt() -> None:  # demand.md P10

@@ -21,6 +21,7 @@ from whitedwarf.prompt.parse_options import ParseOptions, ParseStart
 from whitedwarf.prompt.tokenizer import Tokenizer
 from whitedwarf.protocol.converted import PromptUsage, ReplyIdentity, ResponsesReply
 from whitedwarf.protocol.openai_responses.answer import ResponsesAnswer
+from whitedwarf.protocol.openai_responses.carried_thoughts import carried
 from whitedwarf.protocol.openai_responses.stream import ResponsesStream
 
 STOP, LENGTH = Finished(FinishReason.STOP, None, 5, 2), Finished(FinishReason.LENGTH, None, 5, 2)
@@ -123,6 +124,13 @@ def test_thoughts_are_told_as_a_summary_where_the_client_shows_one() -> None:
         "summary": [{"type": "summary_text", "text": "ab"}],
         "encrypted_content": "resp-1-0",
     }
+
+
+@pytest.mark.parametrize("is_official", [True, False])
+def test_thoughts_without_a_summary_are_carried_for_clients_that_keep_no_text(is_official: bool) -> None:
+    events = told([ReasoningDelta("a"), ReasoningDelta("b"), STOP], ResponsesReply(is_official=is_official))
+    names = [event["item"]["encrypted_content"] for event in events if "item" in event]
+    assert [carried(name) for name in names] == ["", "" if is_official else "ab"]
 
 
 def test_a_thought_cut_off_is_no_answer() -> None:

@@ -5,7 +5,7 @@ the first one's start, a signature before a thinking block stops, message_delta,
 Repairs are not told. Does not know HTTP.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
 from whitedwarf.conversation.events import (
@@ -66,6 +66,11 @@ class MessagesStream:
         self._open_calls: list[int] = []
         self.is_over = False
         """Whether the last event was told; nothing comes after it."""
+
+    @property
+    def call_ids(self) -> Mapping[int, str]:
+        """What clients know the calls by that were told so far."""
+        return self._call_ids.given
 
     @property
     def unfinished_calls(self) -> tuple[int, ...]:

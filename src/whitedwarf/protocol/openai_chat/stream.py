@@ -4,7 +4,7 @@ Promises: the official chunks in their order (spec/recipe.md 13), one for each e
 begun ends with exactly one chunk that has a finish reason, or one error. Repairs are not told. Does not know HTTP.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from whitedwarf.conversation.events import (
     ArgumentsDelta,
@@ -49,6 +49,11 @@ class ChatStream:
         self._open_calls: list[int] = []
         self.is_over = False
         """Whether the last event was told; nothing comes after it."""
+
+    @property
+    def call_ids(self) -> Mapping[int, str]:
+        """What clients know the calls by that were told so far."""
+        return self._call_ids.given
 
     @property
     def unfinished_calls(self) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias
 
 from whitedwarf.conversation.json_value import Json
+from whitedwarf.protocol.openai_responses.carried_thoughts import carrying
 from whitedwarf.protocol.openai_responses.numbering import Numbering, StreamEvent
 from whitedwarf.protocol.token_log import ScoredToken
 
@@ -120,6 +121,16 @@ class ReasoningOut(TextItemOut):
 
     def _part(self, text: str) -> dict[str, Json]:
         return {"type": "reasoning_text", "text": text}
+
+
+class CarriedReasoningOut(ReasoningOut):
+    """Thinking that comes back also from clients that send no more of it than `encrypted_content`."""
+
+    def shown(self, status: ItemStatus) -> dict[str, Json]:
+        told = super().shown(status)
+        if status != "in_progress":
+            told["encrypted_content"] = carrying(str(told["encrypted_content"]), self.text)
+        return told
 
 
 class SummaryOut(ReasoningOut):

@@ -19,6 +19,7 @@ from whitedwarf.protocol.local_values import (
     text_at,
 )
 from whitedwarf.protocol.notes import Notes, shortened
+from whitedwarf.protocol.openai_responses.carried_thoughts import carried
 from whitedwarf.protocol.openai_responses.declarations import Tool
 from whitedwarf.protocol.openai_responses.items import (
     TOOL_SEARCH,
@@ -111,8 +112,9 @@ def _message(entry: Object, path: str, notes: Notes) -> Item:
 
 
 def _reasoning(entry: Object, path: str, notes: Notes) -> Item:
-    """The thoughts themselves, or else their summary."""
-    return ReasoningItem(texts_within(entry.get("content")) or texts_within(entry.get("summary")))
+    """The thoughts themselves, or else their summary, or else what we had given the client to keep."""
+    told = texts_within(entry.get("content")) or texts_within(entry.get("summary"))
+    return ReasoningItem(told or carried(entry.get("encrypted_content")))
 
 
 def _function_call(entry: Object, path: str, notes: Notes) -> Item:

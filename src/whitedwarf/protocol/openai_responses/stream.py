@@ -6,7 +6,7 @@ one cut off by the length is the only one called incomplete; an open call at the
 empty pieces of text are left out. Does not know HTTP, or the clock except where one is handed in.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from whitedwarf.conversation.events import (
     ArgumentsDelta,
@@ -23,6 +23,7 @@ from whitedwarf.protocol.call_ids import CallIds
 from whitedwarf.protocol.converted import NOT_MEASURED, PromptUsage, ReplyIdentity, ResponsesReply
 from whitedwarf.protocol.openai_responses.calls_out import CallOut, call_item
 from whitedwarf.protocol.openai_responses.items_out import (
+    CarriedReasoningOut,
     ItemOut,
     ItemStatus,
     MessageOut,
@@ -68,6 +69,11 @@ class ResponsesStream:
         self._has_begun = False
         self.is_over = False
         """Whether the last event was told; nothing comes after it."""
+
+    @property
+    def call_ids(self) -> Mapping[int, str]:
+        """What clients know the calls by that were told so far."""
+        return self._call_ids.given
 
     @property
     def unfinished_calls(self) -> tuple[int, ...]:
@@ -120,7 +126,7 @@ class ResponsesStream:
         match event:
             case ReasoningDelta(text, span):
                 self._call_ids.note_reasoning()
-                return self._grown(SummaryOut if self._reply.summarizes else ReasoningOut, text, span)
+                return self._grown(_thoughts_of(self._reply), text, span)
             case TextDelta(text, span):
                 return self._grown(MessageOut, text, span)
             case ToolCallStarted(index, name):
@@ -189,3 +195,9 @@ class ResponsesStream:
 
     def _lifecycle(self, kind: str, state: ResponseState) -> StreamEvent:
         return self._numbering.event(kind, response=response_object(self._identity, self._reply, state))
+
+
+def _thoughts_of(reply: ResponsesReply) -> type[TextItemOut]:
+    if reply.is_official:
+        return ReasoningOut
+    return SummaryOut if reply.summarizes else CarriedReasoningOut

@@ -1,0 +1,79 @@
+"""A block of calls in the model's own words: from the ids of an answer, to and from the text that files keep of it.
+
+The words are the texts before, between and after the block's DSML tokens, so that text that merely spells the token
+stays text. Promises: put behind the answer's text they give the ids' own text again. Only closed blocks count.
+"""
+
+import re
+from collections.abc import Sequence
+
+from whitedwarf.prompt.special import SpecialToken
+from whitedwarf.prompt.tokenizer import Tokenizer
+
+Words = tuple[str, ...]
+
+DSML = SpecialToken.DSML.value
+_END = re.compile(r"\A ?(?:tool_)?calls>")
+_BLOCKS = re.compile(
+    f"<{DSML}(?:tool_calls| calls)>.*?</{DSML}(?:tool_calls| calls)>".encode(),
+    re.DOTALL,
+)
+
+
+def spoken_words(ids: Sequence[int], content: str, tokenizer: Tokenizer) -> Words | None:
+    """The words of the block that ends an answer; `content` is the text before it as clients were told.
+
+    None where there is no such block, or it does not follow the text, or holds other control tokens.
+    """
+    dsml = tokenizer.special_id(SpecialToken.DSML)
+    said = _after(ids, tokenizer.special_id(SpecialToken.THINK_CLOSE))
+    pieces = _pieces(said, dsml, tokenizer)
+    if pieces is None or len(pieces) < 3 or not pieces[0].startswith(content):
+        return None
+    before = pieces[0][len(content) :]
+    end = _END.match(pieces[-1])
+    if end is None or not pieces[-2].endswith("</") or before.strip() != "<":
+        return None
+    return (before, *pieces[1:-1], end[0])
+
+
+def spelt(words: Words) -> bytes:
+    """As a file keeps it, with what stands before its first tag."""
+    return DSML.join(words).encode()
+
+
+def blocks_in(text: bytes) -> list[bytes]:
+    """All whole blocks that a text spells, in order, each from its first tag on."""
+    return _BLOCKS.findall(text)
+
+
+def words_of(block: bytes) -> Words | None:
+    """The words of a block that a file kept; None where it is none."""
+    try:
+        pieces = tuple(block.decode().split(DSML))
+    except UnicodeDecodeError:
+        return None
+    is_whole = len(pieces) >= 3 and pieces[0].strip() == "<" and _END.fullmatch(pieces[-1])
+    return pieces if is_whole else None
+
+
+def _after(ids: Sequence[int], marker: int) -> list[int]:
+    last = max((place for place, token in enumerate(ids) if token == marker), default=-1)
+    return list(ids[last + 1 :])
+
+
+def _pieces(ids: Sequence[int], dsml: int, tokenizer: Tokenizer) -> list[str] | None:
+    """The texts around the DSML tokens."""
+    special = set(tokenizer.vocabulary.special_ids.values()) - {dsml}
+    stretches: list[list[int]] = [[]]
+    for token in ids:
+        if token in special:
+            return None
+        if token == dsml:
+            stretches.append([])
+        else:
+            stretches[-1].append(token)
+    try:
+        return [b"".join(map(tokenizer.token_bytes, stretch)).decode() for stretch in stretches]
+    except ValueError:
+        return None

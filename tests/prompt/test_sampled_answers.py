@@ -1,0 +1,114 @@
+"""Answers put back in the tokens that were drawn, whatever way the model split its words."""
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from whitedwarf.prompt.sampled_answers import SampledAnswers
+from whitedwarf.prompt.special import SpecialToken
+from whitedwarf.prompt.tokenizer import Ids, Tokenizer
+
+WORDS = st.text(st.sampled_from("ab c\n<漢é🦔"), min_size=1, max_size=12)
+
+
+def array(ids: list[int]) -> Ids:
+    return np.array(ids, np.int32)
+
+
+def split_otherwise(text: str, tokenizer: Tokenizer, seed: int) -> list[int]:
+    """Ids of the same text, cut at random places before it is tokenised."""
+    dice, ids = random.Random(seed), list[int]()
+    while text:
+        size = dice.randint(1, len(text))
+        ids += tokenizer.encode(text[:size])
+        text = text[size:]
+    return ids
+
+
+def controls(tokenizer: Tokenizer) -> tuple[int, int, int, int]:
+    kinds = SpecialToken.USER, SpecialToken.ASSISTANT, SpecialToken.THINK_CLOSE, SpecialToken.EOS
+    user, assistant, close, eos = map(tokenizer.special_id, kinds)
+    return user, assistant, close, eos
+
+
+@given(turns=st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=5), seed=st.integers(0, 999))
+def test_a_conversation_is_run_as_it_was_drawn(nano: Tokenizer, turns: list[tuple[str, str]], seed: int) -> None:
+    user, assistant, close, eos = controls(nano)
+    answers = SampledAnswers(nano)
+    canonical: list[int] = []
+    run: list[int] = []
+    for number, (asked, said) in enumerate(turns):
+        question = [user, *nano.encode(asked), assistant, close]
+        canonical, run = canonical + question, run + question
+        assert answers.adopt(array(canonical)).tolist() == run
+        assert answers.knows(array(canonical))
+        drawn = split_otherwise(said, nano, seed + number)
+        answers.remember(array(canonical), drawn)
+        canonical, run = [*canonical, *nano.encode(said), eos], [*run, *drawn, eos]
+        assert nano.decode(run) == nano.decode(canonical)
+    assert answers.adopt(array(canonical)).tolist() == run
+
+
+def test_what_was_drawn_counts_only_behind_the_prompt_it_answered(nano: Tokenizer) -> None:
+    user, assistant, close, eos = controls(nano)
+    answers = SampledAnswers(nano)
+    drawn = [*nano.encode("a"), *nano.encode("b")]
+    prompts = [[user, *nano.encode(text), assistant, close] for text in ("one", "two")]
+    answers.remember(array(prompts[0]), drawn)
+    canonical = nano.encode("ab")
+    assert canonical != drawn, "or this says nothing"
+    ends = [[*prompt, *canonical, eos] for prompt in prompts]
+    assert answers.adopt(array(ends[0])).tolist() == [*prompts[0], *drawn, eos]
+    assert answers.adopt(array(ends[1])).tolist() == ends[1]
+    assert [answers.knows(array(ids)) for ids in ends] == [True, False]
+
+
+def test_an_answer_that_goes_on_from_given_words_is_found_again(nano: Tokenizer) -> None:
+    user, assistant, close, eos = controls(nano)
+    answers = SampledAnswers(nano)
+    start = [user, assistant, close]
+    begun = [*start, *nano.encode("The be")]
+    drawn = nano.encode("ginning.")
+    answers.remember(array(begun), drawn)
+    canonical = [*start, *nano.encode("The beginning."), eos]
+    assert answers.adopt(array(canonical)).tolist() == [*begun, *drawn, eos]
+
+
+def test_bytes_that_are_no_text_are_not_looked_for(nano: Tokenizer) -> None:
+    user, assistant, close, eos = controls(nano)
+    answers = SampledAnswers(nano)
+    half = nano.encode("🦔")[:1]
+    answers.remember(array([user, assistant, close]), half)
+    ids = array([user, assistant, close, *nano.encode("\ufffd"), eos])
+    assert answers.adopt(ids).tolist() == ids.tolist()
+
+
+def test_what_a_saved_state_holds_can_be_learnt(nano: Tokenizer) -> None:
+    user, assistant, close, eos = controls(nano)
+    first = [user, *nano.encode("Hi"), assistant, close]
+    odd = [*nano.encode("a"), *nano.encode("b")]
+    tail = [user, *nano.encode("More"), assistant, close]
+    canonical = array([*first, *nano.encode("ab"), eos, *tail, *nano.encode("plain"), eos])
+    run = array([*first, *odd, eos, *tail, *nano.encode("plain"), eos])
+    answers = SampledAnswers(nano)
+    assert not answers.knows(canonical)
+    answers.learn(canonical, run)
+    assert answers.knows(canonical)
+    longer = np.concatenate([canonical, array(tail)])
+    assert answers.adopt(longer).tolist() == [*run.tolist(), *tail]
+
+
+@pytest.mark.parametrize("bounds", [{"max_answers": 3}, {"max_bytes": 700}])
+def test_the_oldest_are_forgotten(nano: Tokenizer, bounds: dict[str, int]) -> None:
+    user, assistant, close, eos = controls(nano)
+    answers = SampledAnswers(nano, **bounds)
+    drawn = [*nano.encode("a"), *nano.encode("b")]
+    prompts = [array([user, *nano.encode(str(number)), assistant, close]) for number in range(6)]
+    for prompt in prompts:
+        answers.remember(prompt, drawn)
+    whole = [array([*prompt.tolist(), *nano.encode("ab"), eos]) for prompt in prompts]
+    known = [answers.knows(ids) for ids in whole]
+    assert known == [False, False, False, True, True, True]

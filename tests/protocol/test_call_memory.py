@@ -1,0 +1,125 @@
+"""The words of calls by their ids: only for the very same calls, bounded, and asked of files once."""
+
+from collections.abc import Mapping, Set
+
+import pytest
+
+from fakes.scripted_server import calls
+from whitedwarf.conversation.message import AssistantMessage, Message, UserMessage
+from whitedwarf.conversation.tools import ToolCall
+from whitedwarf.prompt.special import SpecialToken
+from whitedwarf.prompt.spoken_block import Words, spelt
+from whitedwarf.protocol.call_memory import CallMemory
+from whitedwarf.protocol.recalled import Recalled
+
+LS = ToolCall("call_1", "run", '{"cmd": "ls", "n": 7}')
+PWD = ToolCall("call_2", "run", '{"cmd": "pwd"}')
+
+
+def words(text: str) -> Words:
+    return tuple(calls("run", cmd=text).split(SpecialToken.DSML.value))
+
+
+def said(*made: ToolCall, reasoning: str | None = "Hm.", spoken: Words | None = None) -> AssistantMessage:
+    return AssistantMessage("", reasoning, made or None, spoken_calls=spoken)
+
+
+def recalled(memory: CallMemory, *messages: Message) -> tuple[AssistantMessage, Recalled]:
+    found, counts = memory.recalled((UserMessage("Look."), *messages))
+    assert isinstance(found[1], AssistantMessage)
+    return found[1], counts
+
+
+def test_the_same_calls_come_back_in_their_own_words() -> None:
+    memory = CallMemory()
+    memory.remember(said(LS, PWD, spoken=words("both")))
+    message, counts = recalled(memory, said(LS, PWD, reasoning=None))
+    assert message.spoken_calls == words("both")
+    assert message.reasoning is None
+    assert counts == Recalled(from_memory=2)
+
+
+def test_numbers_and_the_order_of_members_may_be_spelt_otherwise() -> None:
+    memory = CallMemory()
+    memory.remember(said(LS, spoken=words("x")))
+    message, _ = recalled(memory, said(ToolCall("call_1", "run", '{"n":7.0,"cmd":"l\\u0073"}')))
+    assert message.spoken_calls == words("x")
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        [ToolCall("call_1", "run", '{"cmd": "ls", "n": 8}'), PWD],
+        [ToolCall("call_1", "run", '{"cmd": "ls", "n": true}'), PWD],
+        [ToolCall("call_1", "walk", LS.arguments), PWD],
+        [LS],
+        [PWD, LS],
+        [LS, PWD, ToolCall("call_3", "run", "{}")],
+        [LS, ToolCall("call_9", "run", PWD.arguments)],
+    ],
+)
+def test_other_calls_are_written_anew(made: list[ToolCall]) -> None:
+    memory = CallMemory()
+    memory.remember(said(LS, PWD, spoken=words("both")))
+    message, counts = recalled(memory, said(*made))
+    assert message == said(*made)
+    assert counts.rewritten == len(made)
+    assert counts.unknown == sum(call.id in ("call_3", "call_9") for call in made)
+
+
+@pytest.mark.parametrize(("sent", "seen"), [("", "Hm."), ("Mine.", "Mine."), (None, None)])
+def test_thoughts_that_the_client_left_out_come_back(sent: str | None, seen: str | None) -> None:
+    memory = CallMemory()
+    memory.remember(said(LS, spoken=words("x")))
+    assert recalled(memory, said(LS, reasoning=sent))[0].reasoning == seen
+
+
+def test_an_answer_whose_words_are_not_known_is_not_remembered() -> None:
+    memory = CallMemory()
+    memory.remember(said(LS))
+    memory.remember(said())
+    assert recalled(memory, said(LS))[1] == Recalled(rewritten=1, unknown=1)
+
+
+@pytest.mark.parametrize("bounds", [{"max_ids": 2}, {"max_bytes": 1500}])
+def test_the_oldest_are_forgotten(bounds: dict[str, int]) -> None:
+    memory = CallMemory(**bounds)
+    made = [ToolCall(f"call_{n}", "run", "{}") for n in range(9)]
+    for call in made:
+        memory.remember(said(call, spoken=words(call.id)))
+    known = [recalled(memory, said(call))[0].spoken_calls is not None for call in made]
+    assert not any(known[:5])
+    assert known[-1]
+    assert list(memory.blocks_in(spelt(words("call_0")))) == []
+    assert list(memory.blocks_in(spelt(words("call_8")))) == ["call_8"]
+
+
+def test_none_are_remembered_where_none_are_wanted() -> None:
+    memory = CallMemory(max_ids=0)
+    memory.remember(said(LS, spoken=words("x")))
+    assert recalled(memory, said(LS))[0].spoken_calls is None
+
+
+def test_files_are_asked_once() -> None:
+    asked: list[Set[str]] = []
+
+    def saved(ids: Set[str]) -> Mapping[str, bytes]:
+        asked.append(ids)
+        return {"call_2": spelt(words("pwd"))} if "call_2" in ids else {}
+
+    memory = CallMemory(saved)
+    for _ in range(3):
+        message, counts = recalled(memory, said(PWD), said(LS))
+        assert message.spoken_calls == words("pwd")
+        assert counts == Recalled(from_disk=1, rewritten=1, unknown=1)
+    assert asked == [{"call_1", "call_2"}]
+
+
+def test_what_a_file_says_must_make_the_calls_too() -> None:
+    memory = CallMemory(lambda _: {"call_2": spelt(words("rm -rf /"))})
+    assert recalled(memory, said(PWD))[0].spoken_calls is None
+
+
+def test_damaged_blocks_are_none() -> None:
+    memory = CallMemory(lambda _: {"call_2": b"<\xff"})
+    assert recalled(memory, said(PWD))[1] == Recalled(rewritten=1, unknown=1)
