@@ -97,7 +97,7 @@ def test_streams_are_counted_together(capsys: pytest.CaptureFixture[str], monkey
 
 
 def test_a_refusal_ends_the_run() -> None:
-    with started(["--ctx", "512"]) as server, pytest.raises(WhitedwarfError, match="refused to answer: HTTP/1[.]1 400"):
+    with started(["--ctx", "512"]) as server, pytest.raises(WhitedwarfError, match="refused to answer"):
         streamed(Address("127.0.0.1", server.port), CHAT, chat_body([user("word " * 2000)], 1))
 
 
