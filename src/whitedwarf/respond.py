@@ -33,6 +33,7 @@ from whitedwarf.prompt.recipe_memory import RecipeMemory
 from whitedwarf.prompt.special import SpecialToken
 from whitedwarf.prompt.tokenizer import Ids, Tokenizer
 from whitedwarf.protocol.body_memory import BodyMemory
+from whitedwarf.protocol.call_guide import call_guide
 from whitedwarf.protocol.converted import Converted, PromptUsage, ReplyIdentity
 from whitedwarf.protocol.dialects import Dialect, Told
 from whitedwarf.protocol.engine_options import asks_for_form, fitting_tokens, sampling_options, wanted_logprobs
@@ -137,7 +138,9 @@ class Road:
 
     def start(self, prepared: Prepared) -> "Reply":
         """Queue the request, at once; raises what `Backend.submit` does."""
-        return Reply(prepared, self._engine.submit(prepared.ids, prepared.options), self._tokenizer, self._past)
+        guide = call_guide(prepared.converted, self._tokenizer)
+        generation = self._engine.submit(prepared.ids, prepared.options, guide=guide)
+        return Reply(prepared, generation, self._tokenizer, self._past)
 
     def _turn_ends(self, ids: Ids) -> tuple[int, ...]:
         """Where the prompt could go on otherwise: before the first turn (sub-agents share what comes before it) and

@@ -144,6 +144,28 @@ def test_numbers_out_of_range_are_refused(in_process: Callable[..., tuple[int, s
 
 
 @pytest.mark.slow
+def test_the_options_of_a_running_server_are_told_and_done(
+    start: Start, script: Callable[[int], str], tmp_path: Path
+) -> None:
+    trace = tmp_path / "trace"
+    flags = ("--trace", str(trace), "--log-format", "json", "-n", "77", "--recipe", "v4.1", "--parallel", "2")
+    process = start("--script", script(1), *flags)
+    told = process.client.get("/props").json()
+    assert (told["total_slots"], told["recipe"], told["backend"]) == (2, "v4.1", "script")
+    assert told["default_generation_settings"]["params"]["n_predict"] == 77
+    assert process.client.post("/v1/chat/completions", json=ASKED).status_code == 200
+    assert process.client.get("/debug/last").json()["options"]["max_tokens"] == 77
+    process.popen.send_signal(signal.SIGTERM)
+    assert process.wait() == 0
+    assert process.popen.stderr is not None
+    events = [json.loads(line) for line in process.popen.stderr if line.startswith("{")]
+    assert "request_ended" in [event["event"] for event in events]
+    written = trace.read_text()
+    assert "===== end request 1 =====" in written
+    assert "max_tokens: 77\n" in written
+
+
+@pytest.mark.slow
 def test_a_restarted_server_goes_on_from_its_folder(start: Start, nano_path: Path, tmp_path: Path) -> None:
     folder = tmp_path / "kv"
     sizes = ("--ctx", "4096", "--kv-cache-min-tokens", "64", "--kv-cache-boundary-align-tokens", "256")

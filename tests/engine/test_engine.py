@@ -120,7 +120,7 @@ def test_two_long_prompts_take_turns() -> None:
         gate.open()
         first.result(PATIENCE_S)
         second.result(PATIENCE_S)
-    assert seen == [1, 1, 2, 1, 2, 2]
+    assert seen == [1, 2, 1, 2, 1, 2]
 
 
 def test_a_stop_id_ends_the_stream_and_is_not_one_of_its_tokens() -> None:

@@ -1,5 +1,7 @@
 """Refusing before loading, over machines that are only described."""
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -47,6 +49,41 @@ def test_when_not_even_the_buffers_fit_no_context_is_proposed() -> None:
 def test_force_turns_the_refusal_into_a_warning() -> None:
     (warning,) = judge(need(14, weights_gib=0.5), MACHINE, force=True)
     assert "--force" in warning
+
+
+def test_several_contexts_that_do_not_fit_together_are_a_warning() -> None:
+    assert judge(replace(need(2), parallel=3), MACHINE) == ()
+    (warning,) = judge(replace(need(2), parallel=4), MACHINE)
+    for part in ("4 requests", "9.0 GiB", "8.0 GiB of memory are available", "--parallel"):
+        assert part in warning
+
+
+def test_beginnings_of_prompts_have_to_fit_beside_one_context() -> None:
+    assert judge(replace(need(5), prefix_bytes=2 * GIB), MACHINE) == ()
+    with pytest.raises(OutOfMemoryError, match=r"prompts 4\.0 GiB, but 8\.0 GiB .*use --kv-ram-mb 2048 or less"):
+        judge(replace(need(5), prefix_bytes=4 * GIB), MACHINE)
+
+
+def test_where_the_context_alone_is_too_long_it_is_what_has_to_become_shorter() -> None:
+    with pytest.raises(OutOfMemoryError, match=r"use --ctx 13824 or less, or"):
+        judge(replace(need(14), prefix_bytes=GIB), MACHINE)
+    with pytest.raises(OutOfMemoryError, match=r"use --ctx 16384 or less and --kv-ram-mb 0"):
+        judge(replace(need(14), prefix_bytes=64 * GIB), MACHINE)
+
+
+@given(st.integers(0, 1 << 40), st.integers(1, 1 << 40), st.integers(0, 1 << 40), st.integers(1, 256))
+def test_what_is_proposed_is_not_refused_again(usable: int, context: int, prefix: int, parallel: int) -> None:
+    asked = Need(0, context, GIB, 1 << 20, parallel, prefix)
+    probe = Probe(1 << 60, usable)
+    try:
+        judge(asked, probe)
+    except OutOfMemoryError as error:
+        if found := re.search(r"use --kv-ram-mb (\d+)", str(error)):
+            judge(replace(asked, prefix_bytes=int(found[1]) << 20), probe)
+        elif found := re.search(r"use --ctx (\d+)", str(error)):
+            length = int(found[1])
+            kept = 0 if "--kv-ram-mb 0" in str(error) else prefix
+            judge(Need(0, context * length // (1 << 20), GIB, length, parallel, kept), probe)
 
 
 def test_weights_larger_than_memory_are_a_warning_because_they_are_mapped() -> None:

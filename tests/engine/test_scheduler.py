@@ -7,7 +7,16 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
 
-from whitedwarf.engine.scheduler import Candidate, Limits, Phase, Share, admissions, next_batch
+from whitedwarf.engine.scheduler import (
+    Candidate,
+    Limits,
+    Phase,
+    Share,
+    admissions,
+    is_turn_over,
+    newcomers_turn,
+    next_batch,
+)
 from whitedwarf.errors import UsageError
 
 
@@ -17,10 +26,11 @@ class Simulated:
     lane: int
     prompt: int
     answer: int
+    pause: int = 40  # the prompt is read in pieces of so many tokens at most
     position: int = 0
     is_started: bool = False
     last_served: int = 0
-    batches_without_rows: int = 0
+    turns_waited: int = 0
 
     @property
     def phase(self) -> Phase:
@@ -30,7 +40,8 @@ class Simulated:
 
     @property
     def candidate(self) -> Candidate:
-        pending = self.prompt - self.position if self.phase is Phase.PREFILLING else 1
+        stop = min(self.prompt, (self.position // self.pause + 1) * self.pause)
+        pending = stop - self.position if self.phase is Phase.PREFILLING else 1
         return Candidate(self.key, self.lane, self.phase, self.position, pending, self.last_served)
 
 
@@ -46,10 +57,16 @@ class Traffic(RuleBasedStateMachine):
         self.num_batches = 0
         self.num_keys = 0
 
-    @rule(target=requests, lane=st.integers(0, 3), prompt=st.integers(1, 40), answer=st.integers(0, 6))
-    def arrive(self, lane: int, prompt: int, answer: int) -> int:
+    @rule(
+        target=requests,
+        lane=st.integers(0, 3),
+        prompt=st.integers(1, 40),
+        answer=st.integers(0, 6),
+        pause=st.sampled_from([1, 3, 40]),
+    )
+    def arrive(self, lane: int, prompt: int, answer: int, pause: int) -> int:
         self.num_keys += 1
-        self.live[self.num_keys] = Simulated(self.num_keys, lane, prompt, answer)
+        self.live[self.num_keys] = Simulated(self.num_keys, lane, prompt, answer, pause)
         return self.num_keys
 
     @rule(key=consumes(requests))
@@ -64,14 +81,18 @@ class Traffic(RuleBasedStateMachine):
         assert sum(shares.values()) <= self.limits.max_rows
         assert bool(shares) == bool(started)
         self.num_batches += 1
+        read = [key for key in shares if started[key].phase is Phase.PREFILLING]
         for request in started.values():
             self._run(request, shares.get(request.key, 0))
+        if read and self._is_turn_over(started[read[0]]):
+            for request in started.values():
+                request.turns_waited = 0 if request.key in shares else request.turns_waited + 1
         return multiple()
 
     @invariant()
     def no_prompt_starves(self) -> None:
         for request in getattr(self, "live", {}).values():
-            assert request.batches_without_rows < self.limits.max_parallel
+            assert request.turns_waited < self.limits.max_parallel
 
     def teardown(self) -> None:
         """Everything that came is served in the end."""
@@ -92,7 +113,7 @@ class Traffic(RuleBasedStateMachine):
             earlier = [other for other in self.live.values() if other.key < key and other.lane == request.lane]
             assert not earlier, "requests of one lane run one after another"
             request.is_started = True
-            request.last_served = self.num_batches
+            request.last_served = newcomers_turn(self.num_batches)
             request.position = min(reused, request.prompt - 1)
         self._check_nobody_waits_for_nothing()
 
@@ -112,12 +133,12 @@ class Traffic(RuleBasedStateMachine):
         elif num_tokens:
             self._check_piece(request, num_tokens)
             request.position += num_tokens
-            request.last_served = self.num_batches
-            request.batches_without_rows = 0
-        else:
-            request.batches_without_rows += 1
+            request.last_served = self.num_batches if self._is_turn_over(request) else request.last_served
         if request.phase is Phase.DECODING and request.answer <= 0:
             del self.live[request.key]
+
+    def _is_turn_over(self, request: Simulated) -> bool:
+        return request.phase is Phase.DECODING or is_turn_over(request.position, self.limits.chunk_tokens)
 
     def _check_piece(self, request: Simulated, num_tokens: int) -> None:
         end = request.position + num_tokens
@@ -125,7 +146,8 @@ class Traffic(RuleBasedStateMachine):
         assert end <= request.prompt
         assert request.position // chunk == (end - 1) // chunk, "a piece never crosses a multiple of the chunk"
         if self.limits.max_rows >= chunk + self.limits.max_parallel:
-            assert end == request.prompt or end % chunk == 0, "with room for a chunk, pieces end at its multiples"
+            is_end = end == request.prompt or end % chunk == 0 or end % request.pause == 0
+            assert is_end, "with room for a chunk, pieces end at its multiples"
 
 
 TestTraffic = Traffic.TestCase
@@ -164,6 +186,18 @@ def test_short_prompts_travel_together() -> None:
 
 def test_the_prompt_served_longest_ago_goes_first() -> None:
     assert next_batch([prefilling(1, 8, 50, 2), prefilling(2, 0, 50, 1)], LIMITS) == (Share(2, 8),)
+
+
+def test_a_newcomer_goes_before_the_prompt_that_was_just_served_and_behind_the_others() -> None:
+    newcomer = prefilling(3, 0, 8, newcomers_turn(5))
+    assert next_batch([prefilling(1, 8, 20_000, 5), newcomer], LIMITS) == (Share(3, 8),)
+    assert next_batch([prefilling(1, 8, 20_000, 5), prefilling(2, 8, 20_000, 4), newcomer], LIMITS) == (Share(2, 8),)
+
+
+def test_a_held_request_has_its_place_and_nothing_to_run() -> None:
+    held = [Candidate(key, key, Phase.HELD) for key in range(4)]
+    assert next_batch(held, LIMITS) == ()
+    assert admissions([*held, Candidate(9, 9, Phase.WAITING)], LIMITS) == ()
 
 
 def test_nothing_to_run_is_an_empty_batch() -> None:

@@ -23,6 +23,7 @@ from whitedwarf.kvstore.payload import PayloadKind
 from whitedwarf.model.base import Span
 from whitedwarf.prompt.special import SpecialToken
 from whitedwarf.prompt.tokenizer import Tokenizer
+from whitedwarf.protocol.past import Past
 from whitedwarf.server.disk_prefixes import MAX_WAITING, DiskPrefixes
 from whitedwarf.server.disk_settings import disk_limits, disk_settings, model_mark
 from whitedwarf.weights.store import bundled_model
@@ -63,7 +64,7 @@ def ask(tokenizer: Tokenizer) -> Callable[..., Completion]:
         options: GenerateOptions = OPTIONS,
     ) -> Completion:
         with (
-            disk_prefixes(loaded, tokenizer, serve) as store,
+            disk_prefixes(loaded, tokenizer, serve, Past(tokenizer)) as store,
             Engine(loaded.transformer, prefix_budget_bytes=ram_bytes, store=store) as engine,
         ):
             return engine.submit(ids, options).result(PATIENCE_S)
@@ -436,4 +437,4 @@ def test_options_that_contradict_one_another_are_refused() -> None:
 def test_a_folder_that_is_a_file_is_refused(loaded, tokenizer, tmp_path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match="--kv-disk-dir"):
-        disk_prefixes(loaded, tokenizer, ServeSettings(kv_disk_dir=tmp_path / "file"))
+        disk_prefixes(loaded, tokenizer, ServeSettings(kv_disk_dir=tmp_path / "file"), Past(tokenizer))

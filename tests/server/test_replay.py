@@ -162,3 +162,14 @@ def test_without_tools_thoughts_are_left_out_as_officially_and_the_rest_is_found
         prompt = TOKENIZER.decode(list(served.last.ids))
         assert "Hmm." not in prompt
         assert served.last.reused_tokens == len(served.engine.received[0].ids) - 1  # up to <think>
+
+
+def test_a_block_of_calls_ends_the_answer_whatever_the_model_would_say_next() -> None:
+    tools = [{"type": "function", "function": {"name": "run", "parameters": PARAMETERS}}]
+    asked: list[Any] = [{"role": "user", "content": "Look."}]
+    line = {"pieces": [*ANSWER["pieces"], "And ", "more."]}
+    with serving(line) as served:
+        choice = post(served, "/v1/chat/completions", {"messages": asked, "tools": tools})["choices"][0]
+        assert choice["finish_reason"] == "tool_calls"
+        assert choice["message"]["content"] == WORDS
+        assert TOKENIZER.decode(list(served.last.generated_ids)).endswith("tool_calls>")

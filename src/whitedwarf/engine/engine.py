@@ -16,6 +16,7 @@ from whitedwarf.engine.generation import Generation
 from whitedwarf.engine.guide import Guide
 from whitedwarf.engine.job import Job
 from whitedwarf.engine.loop import Closing, Loop
+from whitedwarf.engine.power import FULL_POWER_PERCENT, checked_power
 from whitedwarf.engine.prefix import Prefixes, PrefixStats, PrefixStore
 from whitedwarf.engine.prompt_check import checked_prompt
 from whitedwarf.engine.request import GenerateOptions
@@ -34,7 +35,8 @@ class Engine:
 
     A chunk of `max_chunk_tokens` is how long a cancel may have to wait, and how long a prompt may hold up the streams
     beside it. Requests without a session share what they have in common: `prefix_budget_bytes` bounds what is kept in
-    memory for that (0: nothing), `store` is asked next.
+    memory for that (0: nothing), `store` is asked next. At `power_percent` below 100 it works only that part of the
+    time.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class Engine:
         max_waiting: int = DEFAULT_MAX_WAITING,
         prefix_budget_bytes: int = 0,
         store: PrefixStore | None = None,
+        power_percent: int = FULL_POWER_PERCENT,
     ) -> None:
         limits = Limits(
             max_rows=max_chunk_tokens + max_parallel, chunk_tokens=max_chunk_tokens, max_parallel=max_parallel
@@ -58,6 +61,7 @@ class Engine:
         self._keys = itertools.count(1)
         self._lanes = itertools.count(1)
         loop = Loop(model, limits, max_waiting, self._prefixes)
+        loop.power_percent = checked_power(power_percent)
         thread = threading.Thread(target=loop.run, name="whitedwarf-engine", daemon=True)
         thread.start()
         self._loop = loop
@@ -73,6 +77,15 @@ class Engine:
     @property
     def vocab_size(self) -> int:
         return self._model.config.vocab_size
+
+    @property
+    def power_percent(self) -> int:
+        """1 to 100; a change counts from the next batch on. UsageError for any other value."""
+        return self._loop.power_percent
+
+    @power_percent.setter
+    def power_percent(self, percent: int) -> None:
+        self._loop.power_percent = checked_power(percent)
 
     @property
     def prefix_stats(self) -> PrefixStats:

@@ -20,9 +20,10 @@ from whitedwarf.engine.request import (
     Token,
 )
 from whitedwarf.engine.sampler import XorShift64Star, sample, score
-from whitedwarf.engine.scheduler import Candidate, Phase
+from whitedwarf.engine.scheduler import Candidate, Phase, is_turn_over, newcomers_turn
+from whitedwarf.engine.seen_prefixes import common_length
 from whitedwarf.engine.session import Reused, Session
-from whitedwarf.engine.stops import is_answer_stop, prompt_stops
+from whitedwarf.engine.stops import MIN_PARTING, is_answer_stop, prompt_stops
 from whitedwarf.errors import WhitedwarfError
 from whitedwarf.model.base import Ids, LogitRows, Logits, Span
 
@@ -46,6 +47,7 @@ class Job:
         self.key = key
         self.session = session
         self.generation = Generation()
+        self.is_admitted = False  # has one of the engine's places
         self.is_ended = False
         self._prompt = prompt
         self._options = options
@@ -56,6 +58,7 @@ class Job:
         self._chunk_tokens = chunk_tokens
         self._reused = Reused()
         self._stops = [len(prompt)]  # prompt lengths at which to pause, nearest last
+        self._num_remembered = 0  # tokens up to the last pause, or where the prompt was begun
         self._generated_tokens = 0
         self._last_token = -1
         self._last_served = 0
@@ -66,19 +69,33 @@ class Job:
     def candidate(self) -> Candidate:
         """This request as the scheduler wants to see it."""
         if self._started_s is None:
-            return Candidate(self.key, self.session.lane, Phase.WAITING)
+            return Candidate(self.key, self.session.lane, Phase.HELD if self.is_admitted else Phase.WAITING)
         position = self.session.position
         if self._prefilled_s is None:
             pending = self._stops[-1] - position
             return Candidate(self.key, self.session.lane, Phase.PREFILLING, position, pending, self._last_served)
         return Candidate(self.key, self.session.lane, Phase.DECODING, position, 1)
 
+    @property
+    def is_held(self) -> bool:
+        return self.is_admitted and self._started_s is None and not self.is_ended
+
+    def reads_for(self, other: "Job") -> bool:
+        """This one is just reading, and about to remember, a good part of what `other` begins with too."""
+        if self.is_ended or self._started_s is None or self._prefilled_s is not None:
+            return False
+        if not (self.session.shares_checkpoints and other.session.shares_checkpoints):
+            return False
+        common = common_length(self._prompt, other._prompt)
+        return any(stop <= common and stop - self._num_remembered >= MIN_PARTING for stop in self._stops)
+
     def start(self, num_batches: int) -> None:
         """Get a state for the prompt; `num_batches` have run before."""
         self._started_s = time.perf_counter()
-        self._last_served = num_batches
+        self._last_served = newcomers_turn(num_batches)
         self._reused = self.session.sync(self._prompt)
         if self.session.remembers:
+            self._num_remembered = self._reused.num_tokens
             start, parting, named = self._reused.num_tokens, self._reused.num_common, self._options.checkpoints
             self._stops = [*prompt_stops(len(self._prompt), start, named, parting, self._chunk_tokens)][::-1]
         self.generation.put(Prefilled(self._reused.num_tokens, len(self._prompt)))
@@ -101,7 +118,8 @@ class Job:
         if self._prefilled_s is not None:
             self._remember_answer()
         else:
-            self._last_served = batch
+            if is_turn_over(self.session.position, self._chunk_tokens):
+                self._last_served = batch
             self._pause()
             self._report_prefill()
         if self._prefilled_s is None:
@@ -147,7 +165,7 @@ class Job:
         """Remember the prompt so far when it has come to a stop."""
         position = self.session.position
         if position == self._stops[-1]:
-            self._stops.pop()
+            self._num_remembered = self._stops.pop()
             is_named = position == len(self._prompt) or position in self._options.checkpoints
             self.session.remember(is_cold=not self._reused.num_tokens, is_named=is_named)
 

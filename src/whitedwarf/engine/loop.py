@@ -8,10 +8,12 @@ ends the loop, and then every request with EngineClosedError: no caller is left 
 import copy
 import logging
 import threading
+import time
 from collections.abc import Sequence
 from enum import StrEnum
 
 from whitedwarf.engine.job import Job
+from whitedwarf.engine.power import FULL_POWER_PERCENT, rest_s
 from whitedwarf.engine.prefix import Prefixes
 from whitedwarf.engine.request import FinishReason
 from whitedwarf.engine.scheduler import Limits, admissions, next_batch
@@ -19,6 +21,9 @@ from whitedwarf.errors import BackendError, EngineBusyError, EngineClosedError, 
 from whitedwarf.model.base import Logits, Model, Span
 
 log = logging.getLogger(__name__)
+
+
+CANCEL_STEP_S = 0.05  # how long a cancel may have to wait while the loop rests
 
 
 class Closing(StrEnum):
@@ -34,6 +39,7 @@ class Loop:
         self._prefixes = prefixes
         self._limits = limits
         self._max_waiting = max_waiting
+        self.power_percent = FULL_POWER_PERCENT  # read after every batch, set from any thread
         self._changed = threading.Condition()  # guards everything below
         self._waiting: list[Job] = []
         self._running: list[Job] = []  # changed by the engine thread only
@@ -68,7 +74,9 @@ class Loop:
             while self._has_work():
                 self._end_cancelled()
                 self._start_waiting()
+                began_s = time.monotonic()
                 self._run_batch()
+                self._rest(time.monotonic() - began_s)
             self._prefixes.close()
             self._stop(EngineClosedError("the engine is closed"))
         except BaseException as error:
@@ -96,11 +104,21 @@ class Loop:
     def _start_waiting(self) -> None:
         with self._changed:
             keys = admissions([job.candidate for job in (*self._waiting, *self._running)], self._limits)
-            started = [job for job in self._waiting if job.key in keys]
+            admitted = [job for job in self._waiting if job.key in keys]
             self._waiting = [job for job in self._waiting if job.key not in keys]
-            self._running.extend(started)
-        for job in started:
-            self._start(job)
+            for job in admitted:
+                job.is_admitted = True
+            self._running.extend(admitted)
+        for job in self._running:
+            if job.is_held and not self._is_worth_holding(job):
+                self._start(job)
+
+    def _is_worth_holding(self, job: Job) -> bool:
+        """Another one is ahead with the same beginning: from its checkpoint this one is sooner at its own end, too.
+
+        Nobody waits for one that does not run itself, and the turns of the prompts let each of those get on.
+        """
+        return any(other.reads_for(job) for other in self._running)
 
     def _start(self, job: Job) -> None:
         try:
@@ -129,6 +147,17 @@ class Loop:
                 job.absorb(span, logits, self._num_batches)
             except Exception as error:  # e.g. no finite logit: this request's trouble, not its companions'
                 _fail([job], error, "gave logits that no token can be drawn from")
+
+    def _rest(self, work_s: float) -> None:
+        """Do nothing for a while, but hear cancels, other settings, and that the engine closes in haste."""
+        began_s = time.monotonic()
+        while self._closing is not Closing.CANCEL:
+            left_s = began_s + rest_s(work_s, self.power_percent) - time.monotonic()
+            if left_s <= 0:
+                return
+            with self._changed:
+                self._changed.wait(min(left_s, CANCEL_STEP_S))
+            self._end_cancelled()
 
     def _sweep(self) -> None:
         """Let go of ended requests, and of their states."""

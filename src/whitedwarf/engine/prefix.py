@@ -97,6 +97,10 @@ class Prefixes:
         return self._memory.budget_bytes > 0 or self._store is not None
 
     @property
+    def has_memory(self) -> bool:
+        return self._memory.budget_bytes > 0
+
+    @property
     def wants_logits(self) -> bool:
         """Somebody has a use for the logits after what is remembered."""
         return self._store is not None

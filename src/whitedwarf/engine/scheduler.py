@@ -3,7 +3,7 @@
 Promises, for every sequence of calls (tests/engine/test_scheduler.py holds it to them):
 * requests start in order of arrival, at most `max_parallel` at once, those of one lane one after another;
 * every decoding request gets a row in every batch, so no prompt, however long, silences a stream;
-* prompts take turns: each gets rows in at least one of `max_parallel` consecutive batches, whoever comes and goes;
+* prompts take turns of a chunk: each has at least one of `max_parallel` consecutive turns, whoever comes and goes;
 * a prompt's pieces end at its own end or at absolute multiples of `chunk_tokens` (model.md 2.11), wherever it resumed.
 """
 
@@ -16,6 +16,7 @@ from whitedwarf.errors import UsageError
 
 class Phase(StrEnum):
     WAITING = "waiting"
+    HELD = "held"  # has its place, but another request is just computing what it begins with
     PREFILLING = "prefilling"
     DECODING = "decoding"
 
@@ -50,7 +51,7 @@ class Candidate:
     phase: Phase
     position: int = 0  # tokens in the state
     pending: int = 0  # tokens known but not yet run: the rest of the prompt, or the one just drawn
-    last_served: int = 0  # number of the last batch that ran some of its prompt, at first of the batch before its start
+    last_served: int = 0  # number of the batch in which its prompt's last turn was over, at first see `newcomers_turn`
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,20 @@ def admissions(candidates: Sequence[Candidate], limits: Limits) -> tuple[int, ..
             admitted.append(candidate.key)
             busy_lanes.add(candidate.lane)
     return tuple(admitted)
+
+
+def newcomers_turn(num_batches: int) -> int:
+    """`last_served` of a prompt that starts after so many batches.
+
+    Before the prompt that has just been served, so that a short one beside a long one need not wait for one more chunk
+    of it; behind all others, so that newcomers never keep anybody from its turn.
+    """
+    return num_batches - 1
+
+
+def is_turn_over(position: int, chunk_tokens: int) -> bool:
+    """Whether a prompt read so far lets the others go first: one that only paused inside a chunk reads on."""
+    return position % chunk_tokens == 0
 
 
 def next_batch(candidates: Sequence[Candidate], limits: Limits) -> tuple[Share, ...]:

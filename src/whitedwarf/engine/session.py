@@ -66,6 +66,11 @@ class Session:
         return self._prefixes is not None and self._prefixes.is_on
 
     @property
+    def shares_checkpoints(self) -> bool:
+        """What it remembers is in memory at once, for whoever begins alike."""
+        return self._prefixes is not None and self._prefixes.has_memory
+
+    @property
     def wants_logits(self) -> bool:
         """Checkpoints of this session are worth more with the logits after them."""
         return self._prefixes is not None and self._prefixes.wants_logits

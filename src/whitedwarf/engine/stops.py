@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 FIRST_STOP = 256  # of any prompt; also the least distance of named positions and of chunk ends
 STEP_BACK = 16  # as far as states go back by themselves: no second stop that near before another
-MIN_PARTING = 64  # tokens that a stop at a parting must save the third prompt
+MIN_PARTING = 64  # tokens that a stop must save another prompt, so that it is made, or waited for, on purpose
 ANSWER_STEP = 2048  # tokens of prompt and answer that a crash may cost; a divisor of the step that stores save at
 
 

@@ -74,14 +74,21 @@ class Incoming:
 
 def chat_anchor(ids: Sequence[int], user: int, assistant: int, min_tokens: int) -> int | None:
     """Where the last user message before the first answer begins, unless that is too early to be worth a file."""
-    end = next((i for i, token in enumerate(ids) if token == assistant), len(ids))
-    anchor = next((i for i in range(end - 1, -1, -1) if ids[i] == user), -1)
+    ids = list(ids)
+    end = ids.index(assistant) if assistant in ids else len(ids)
+    before = ids[:end][::-1]
+    anchor = end - 1 - before.index(user) if user in before else -1
     return anchor if anchor >= max(1, min_tokens) else None
+
+
+def is_saved_cold(num_tokens: int, limits: Limits) -> bool:
+    """Whether a prompt of this length is saved at all before the answer."""
+    return max(1, limits.min_tokens) <= num_tokens <= limits.cold_max_tokens
 
 
 def cold_boundary(num_tokens: int, anchor: int | None, limits: Limits) -> int | None:
     """How much of a prompt that nothing was known of is saved before the answer; None = nothing of it."""
-    if not max(1, limits.min_tokens) <= num_tokens <= limits.cold_max_tokens:
+    if not is_saved_cold(num_tokens, limits):
         return None
     if anchor is not None and max(1, limits.min_tokens) <= anchor <= num_tokens:
         return anchor

@@ -9,7 +9,7 @@ import hashlib
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -32,6 +32,7 @@ from whitedwarf.kvstore.file import (
 from whitedwarf.kvstore.payload import Ids, Layout, Payload, PayloadFormat, PayloadKind
 from whitedwarf.kvstore.policy import Entry, Incoming, Limits
 from whitedwarf.kvstore.stats import StoreStats, Tally
+from whitedwarf.kvstore.tool_index import ToolIndex, occurring
 
 MAX_SPARED = 16  # more than requests that usually run at a time
 DEFAULT_BUDGET_BYTES = 4096 << 20
@@ -76,6 +77,7 @@ class KvStore:
         self._spared: deque[str] = deque(maxlen=MAX_SPARED)  # the most recent last
         self._used_up: set[str] = set()
         self._directory = Directory(settings.directory, log, self._tally, self._entry)
+        self._tool_index = ToolIndex(self._directory)
         self._evict(None)
 
     @property
@@ -87,9 +89,12 @@ class KvStore:
         """The healthy files as they are now, usable or not."""
         return list(self._directory.entries().values())
 
-    def candidates(self, prompt: bytes) -> list[Entry]:
-        """The usable files whose text the prompt begins with, best first; only their heads were read."""
-        entries, settings = self.entries(), self.settings
+    def candidates(self, prompt: bytes, among: Sequence[Entry] | None = None) -> list[Entry]:
+        """The usable files whose text the prompt begins with, best first; only their heads were read.
+
+        `among`: what `entries` gave just now.
+        """
+        entries, settings = self.entries() if among is None else among, self.settings
         names = prefix_names(prompt, {entry.text_bytes for entry in entries})
         bits = settings.quant_bits if settings.same_quant_only else None
         return policy.lookup_order(entries, names, settings.layout.context_length, bits, settings.limits.min_tokens)
@@ -168,13 +173,7 @@ class KvStore:
 
     def tools(self, wanted: Set[str]) -> dict[str, bytes]:
         """The saved blocks of these tool call ids, from all files."""
-        found: dict[str, bytes] = {}
-        for name in [entry.name for entry in self.entries() if entry.has_tools]:
-            if len(found) == len(wanted):
-                break
-            blocks = self._directory.read(name, lambda file: file.tools()) or {}
-            found |= {call_id: block for call_id, block in blocks.items() if call_id in wanted}
-        return found
+        return self._tool_index.blocks([entry.name for entry in self.entries() if entry.has_tools], wanted)
 
     def _read(self, file: KvFile, entry: Entry, prompt: bytes) -> Hit:
         text, layout = file.text(), self.settings.layout
@@ -185,7 +184,7 @@ class KvStore:
             file.path.unlink(missing_ok=True)
             count = f"{payload.num_tokens} tokens, its header says {file.header.num_tokens}"
             raise FileFormatError(f"{file.path.name}: holds {count}. It was deleted.")
-        return Hit(entry.name, len(text), payload, file.tools(), file.header.flags)
+        return Hit(entry.name, len(text), payload, occurring(file.tools(), text), file.header.flags)
 
     def _count(self, entry: Entry) -> None:
         try:
@@ -333,12 +332,8 @@ def prefix_names(text: bytes, lengths: Iterable[int]) -> dict[int, str]:
 
 def _blocks_in(text: bytes, tools: ToolBlocks) -> dict[str, bytes]:
     """The blocks that occur in the text (all calls of a message share one), under ids that a reader takes."""
-    present = {block for block in set(tools.values()) if block and block in text}
-    return {
-        call_id: block
-        for call_id, block in tools.items()
-        if block in present and 1 <= len(call_id.encode()) <= LONGEST_ID_BYTES
-    }
+    usable = {call_id: block for call_id, block in tools.items() if 1 <= len(call_id.encode()) <= LONGEST_ID_BYTES}
+    return occurring(usable, text)
 
 
 def _differ(mark: int, other: int) -> bool:

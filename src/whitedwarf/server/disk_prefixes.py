@@ -71,6 +71,18 @@ class _Plan:
         return len(ids) in (self.boundary, len(self.prompt)) and np.array_equal(self.prompt[: len(ids)], ids)
 
 
+class _Words(dict[int, bytes]):
+    """What tokens stand for, each looked up once: prompts have a hundred thousand."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+
+    def __missing__(self, token_id: int) -> bytes:
+        """ValueError outside the vocabulary."""
+        word = self[token_id] = self._tokenizer.token_bytes(token_id)
+        return word
+
+
 class DiskPrefixes:
     """A `PrefixStore`. Close it after the engine: what the engine offered at its end is written before that returns."""
 
@@ -83,7 +95,7 @@ class DiskPrefixes:
             PayloadKind.DS4: SessionArrays(model),
             PayloadKind.PACKED: PackedArrays(model),
         }
-        self._tokenizer, self._tools = tokenizer, tools
+        self._words, self._tools = _Words(tokenizer), tools
         self._limits = settings.limits
         self._user, self._assistant = map(tokenizer.special_id, (SpecialToken.USER, SpecialToken.ASSISTANT))
         self._store = KvStore(settings, log.info)
@@ -104,8 +116,12 @@ class DiskPrefixes:
     def find(self, ids: Ids) -> StoredPrefix | None:
         """The longest prefix on disk that is shorter than `ids`; only heads and ids of files are read."""
         self._plan(ids)
-        text = self._text(ids)
-        for entry in self._store.candidates(text):
+        entries = self._store.entries()
+        longest = max((entry.num_tokens for entry in entries), default=0)
+        if not longest:
+            return None
+        text = self._text(ids[:longest])
+        for entry in self._store.candidates(text, entries):
             self._store.spare(entry)  # before it is looked at: the writer may be about to evict it
             held = self._store.ids(entry)
             if held is not None and len(held) < len(ids) and np.array_equal(held, ids[: len(held)]):
@@ -159,6 +175,8 @@ class DiskPrefixes:
         self.close()
 
     def _plan(self, prompt: Ids) -> None:
+        if not policy.is_saved_cold(len(prompt), self._limits):
+            return
         anchor = policy.chat_anchor(prompt.tolist(), self._user, self._assistant, self._limits.min_tokens)
         boundary = policy.cold_boundary(len(prompt), anchor, self._limits)
         if boundary is not None:
@@ -181,7 +199,7 @@ class DiskPrefixes:
         return self._arrays[hit.payload.kind].snapshot(len(ids), hit.payload.layers)
 
     def _text(self, ids: Ids) -> bytes:
-        return b"".join(map(self._tokenizer.token_bytes, ids.tolist()))
+        return b"".join(map(self._words.__getitem__, ids.tolist()))
 
     def _spells(self, ids: Ids, text: bytes) -> bool:
         try:

@@ -49,6 +49,8 @@ def word(description: str, *words: str) -> Schema:
 
 def or_null(schema: Schema) -> Schema:
     """The same, or null, which is as if the member were not there."""
+    if schema.get("type") == "null":
+        return schema
     if isinstance(schema.get("type"), str) and "enum" not in schema:
         return schema | {"type": [schema["type"], "null"]}
     described = {"description": schema["description"]} if "description" in schema else {}

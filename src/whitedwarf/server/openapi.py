@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from whitedwarf import __version__
-from whitedwarf.server.json_schemas import Schema, reference, text
+from whitedwarf.server.json_schemas import Schema, members, reference, text
 from whitedwarf.server.openapi_answers import ANSWERS
 from whitedwarf.server.openapi_requests import REQUESTS
 
@@ -31,6 +31,10 @@ _STATUSES = {
 _EVERYWHERE = (401, 403, 405)
 _OF_BODIES = (400, 408, 411, 413, 415, 500)
 _OF_ANSWERS = (429, 503)
+_SENT_EVENT = members(
+    {"event": text("Its type, in Responses and Messages."), "data": text("JSON, or [DONE] at the end.")},
+    "With `stream`: one of the answer's events, which are sent as they come.",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,7 @@ class _Post:
         content: Schema = {"application/json": {"schema": reference(self.answer)}}
         if not self.is_streamed:
             return {"description": "The count.", "content": content}
-        content["text/event-stream"] = {"schema": text("With `stream`: the answer's events, as they come.")}
+        content["text/event-stream"] = {"schema": _SENT_EVENT}
         warning = {"description": "What was asked for and is not done (RFC 7234, 5.5).", "schema": {"type": "string"}}
         return {"description": "The answer.", "content": content, "headers": {"Warning": warning}}
 
