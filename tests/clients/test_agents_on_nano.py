@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from clients.agents import AGENTS, ALL, CODEX, PATIENCE_S, PI, VARIANTS, Agent, Home, ended, settle, stop
-from clients.server_process import Request, ServerProcess, serving, whole
+from clients.server_process import Request, ServerProcess, letter_by_letter, serving, whole
 
 pytestmark = [pytest.mark.clients, pytest.mark.slow]
 
@@ -20,6 +20,7 @@ CONTEXT = ("--ctx", "32768")  # the model's own; nobody's first prompt is longer
 LONG_TOKENS = 25_000
 FILLER = "The sky has many stars. "  # 9 tokens
 BARE_TOKENS = {"pi": 2_200, "codex": 14_300, "claude": 18_500, "opencode": 11_300}  # of a first prompt without filler
+_WAIT = "touch {0}.waits; until [ -e {0}.goes ]; do sleep 0.05; done; "
 EXACT = 1
 """Of what was known before, the last token may be computed again: an answer needs its logits."""
 
@@ -66,6 +67,38 @@ def test_what_a_killed_server_had_saved_is_not_computed_again(
     assert second.cached >= first.prompt // 2
 
 
+@pytest.mark.parametrize("agent", ALL, ids=lambda agent: agent.name)
+def test_what_was_said_in_unusual_ids_is_known_again(
+    agent: Agent, clients: Path, have: Callable[[Agent], None], tmp_path: Path
+) -> None:
+    """A model cuts text into other ids than the tokenizer would, and writes arguments in other JSON than clients do."""
+    have(agent)
+    extra = '<｜DSML｜parameter name="timeout" string="false"> 3e1</｜DSML｜parameter>\n</｜DSML｜invoke>'
+    call = agent.call(_proof("one"))
+    if agent.program == "pi":
+        call = call.replace("</｜DSML｜invoke>", extra)
+    waiting = letter_by_letter(f"I look again.</think>Looking again.{agent.call(_WAIT.format('two') + _proof('two'))}")
+    answers = [letter_by_letter(f"I look.</think>Looking.{call}"), waiting, _final()]
+    disk = ("--kv-disk-dir", str(tmp_path / "kv"))
+    with serving(tmp_path, answers, *CONTEXT, *disk, is_scripted=False) as server:
+        home = settle(agent, clients, tmp_path, server.url)
+        with home.start("Find the star.") as run:
+            try:
+                _restart_during(home, server, "two", signal.SIGTERM)
+                printed = ended(run)
+            finally:
+                stop(run)
+        first, in_memory, after_end = server.wait_for_requests(3)
+    for request in (first, in_memory, after_end):
+        print(
+            f"{agent.name}: {request.prompt} + {request.generated}, of which {request.cached} known ({request.reuse})"
+        )
+    assert "The star is found." in printed
+    assert in_memory.cached >= first.known_after - EXACT
+    assert after_end.reuse == "disk"
+    assert after_end.cached >= in_memory.known_after - EXACT
+
+
 def _run_through_restarts(agent: Agent, prompt: str, clients: Path, folder: Path) -> Request:
     """Three calls: the server goes on, is ended, is killed. Nothing known before may be computed again -> the first."""
     answers = [_call(agent, "one"), _waiting_call(agent, "two"), _waiting_call(agent, "three"), _final()]
@@ -99,8 +132,7 @@ def _call(agent: Agent, name: str) -> dict[str, object]:
 
 def _waiting_call(agent: Agent, name: str) -> dict[str, object]:
     """A call that ends when somebody allows it."""
-    wait = f"touch {name}.waits; until [ -e {name}.goes ]; do sleep 0.05; done"
-    return whole(f"I look again.</think>Looking again.{agent.call(f'{wait}; {_proof(name)}')}")
+    return whole(f"I look again.</think>Looking again.{agent.call(_WAIT.format(name) + _proof(name))}")
 
 
 def _proof(name: str) -> str:

@@ -37,6 +37,7 @@ class StoreBench:
     def put(self, file: FakeFile, name: str | None = None) -> Path:
         path = self.folder / f"{name or file.name}.kv"
         path.write_bytes(file.to_bytes())
+        path.chmod(0o600)
         return path
 
     def names(self) -> set[str]:

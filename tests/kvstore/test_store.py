@@ -3,14 +3,14 @@
 import hashlib
 import os
 import re
-import stat
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from fakes.kv_files import FakeFile, read_file, tool_map
-from kvstore.folder import LAYOUT, payload_of
+from fakes.packed_files import PackedFile
+from kvstore.folder import LAYOUT, PACKED_LAYOUT, payload_of
 from whitedwarf.kvstore.directory import Directory
 from whitedwarf.kvstore.dsv4 import size_bytes
 from whitedwarf.kvstore.file import RESPONSES_VISIBLE, Reason
@@ -43,17 +43,6 @@ def test_a_saved_file_has_the_bytes_of_the_sheet(bench):
         used=bench.now,
     )
     assert (bench.folder / f"{name}.kv").read_bytes() == expected.to_bytes()
-
-
-def test_files_are_private_even_without_a_umask(bench, tmp_path):
-    old = os.umask(0)
-    try:
-        bench.folder = tmp_path / "new"
-        name = save(bench.open(), b"text")
-    finally:
-        os.umask(old)
-    assert stat.S_IMODE(bench.folder.stat().st_mode) == 0o700
-    assert stat.S_IMODE((bench.folder / f"{name}.kv").stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -111,21 +100,23 @@ def test_a_count_that_does_not_match_deletes_the_file(bench):
 
 
 SKIPPED = {
-    "magic": FakeFile(magic=b"XYZ"),
-    "version 9": FakeFile(version=9),
-    "vocabulary": FakeFile(vocab=21),
-    "model id": FakeFile(model=1),
-    "weights marked 0x0001": FakeFile(ours=b"\0\x01\0"),
-    "rows of kind 2": FakeFile(ours=b"\x02\0\0"),
-    "context 601": FakeFile(context=601),
-    "4 bits": FakeFile(quant=4),
+    "magic": {"magic": b"XYZ"},
+    "version 9": {"version": 9},
+    "vocabulary": {"vocab": 21},
+    "layers": {"layers": 4},
+    "model id": {"model": 1},
+    "weights marked 0x0001": {"ours": b"\0\x01\0"},
+    "rows of kind 2": {"ours": b"\x02\0\0"},
+    "context 601": {"context": 601},
+    "4 bits": {"quant": 4},
 }
 
 
+@pytest.mark.parametrize("kind", [FakeFile, PackedFile])
 @pytest.mark.parametrize("message", SKIPPED)
-def test_a_file_that_cannot_be_used_is_skipped_with_one_line(bench, message):
-    path = bench.put(SKIPPED[message])
-    store = bench.open(quant_bits=2, same_quant_only=True, layout=replace(LAYOUT, row_kind=1), model_mark=7)
+def test_a_file_that_cannot_be_used_is_skipped_with_one_line(bench, message, kind):
+    path = bench.put(kind(**SKIPPED[message]))
+    store = bench.open(quant_bits=2, same_quant_only=True, layout=PACKED_LAYOUT, model_mark=7)
     lines = len(bench.lines)
     assert store.take(PROMPT) is None
     assert store.take(PROMPT) is None
@@ -135,6 +126,27 @@ def test_a_file_that_cannot_be_used_is_skipped_with_one_line(bench, message):
     assert re.search(message, told[0])
     assert lines <= 1
     assert path.exists()
+
+
+@pytest.mark.parametrize("kind", [FakeFile, PackedFile])
+def test_a_file_cut_at_any_length_is_skipped_with_one_line(bench, kind):
+    data, path = kind().to_bytes(), bench.put(kind())
+    for length in [*range(0, 120, 3), len(data) // 2, len(data) - 1]:
+        path.write_bytes(data[:length])
+        del bench.lines[:]
+        assert bench.open(layout=PACKED_LAYOUT).take(PROMPT) is None
+        assert len([line for line in bench.lines if "skipped" in line and path.stem in line]) == 1
+
+
+def test_a_packed_file_with_a_changed_bit_is_skipped_with_one_line(bench):
+    path = bench.put(PackedFile())
+    damaged = bytearray(path.read_bytes())
+    damaged[-9] ^= 1
+    path.write_bytes(damaged)
+    store = bench.open(layout=PACKED_LAYOUT)
+    assert store.take(PROMPT) is None
+    assert store.take(PROMPT) is None
+    assert len([line for line in bench.lines if "checksum" in line]) == 1
 
 
 def test_another_precision_is_taken_unless_refused(bench):
@@ -166,14 +178,6 @@ def test_a_damaged_file_is_replaced_by_the_next_save_of_its_text(bench):
     save(store, FakeFile().text)
     assert read_file(path.read_bytes())["dsv4"][1] == 2
     assert store.take(PROMPT) is not None
-
-
-def test_truncation_at_any_length_is_survived(bench):
-    data = FakeFile().to_bytes()
-    path = bench.put(FakeFile())
-    for length in [*range(0, 120, 3), len(data) - 1]:
-        path.write_bytes(data[:length])
-        assert bench.open().take(PROMPT) is None
 
 
 def test_other_files_in_the_folder_are_left_alone(bench):

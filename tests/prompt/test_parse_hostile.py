@@ -9,6 +9,7 @@ import pytest
 
 from whitedwarf.conversation.events import BackendReason, ToolCallFinished
 from whitedwarf.prompt import salvage_call
+from whitedwarf.prompt.call_position import CallPosition
 from whitedwarf.prompt.parse import OutputParser
 from whitedwarf.prompt.parse_options import ParseMode, ParseOptions, ParseStart
 from whitedwarf.prompt.tokenizer import Tokenizer
@@ -53,6 +54,10 @@ TEXTS: dict[str, Callable[[int], str]] = {
     "quoted blanks for a name": lambda count: PARAMETER + '"' + " \t" * count + '">',
     "kinds for a name": lambda count: PARAMETER + ' string="true' * count + '">',
     "a deep value": lambda count: PARAMETER + '"a" string="false">' + "[" * count + "</｜DSML｜parameter>",
+    "braces among other text": lambda count: CALL + " \n" * count + "x{" * count,
+    "tags of ordinary text": lambda count: (
+        "<tool_calls>x" * (count // 10) + "<tool_calls> <invoke name=" * (count // 10)
+    ),
     "many digits": lambda count: PARAMETER + '"a" string="false">' + "1" * count + "</｜DSML｜parameter>",
 }
 
@@ -63,6 +68,16 @@ TEXTS: dict[str, Callable[[int], str]] = {
 def test_a_long_text_in_one_piece_takes_no_longer_than_its_length(name: str, mode: ParseMode) -> None:
     read_whole(TEXTS[name](COUNT), mode)
     read_whole(TEXTS[name](COUNT), mode, ParseStart.REASONING)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TEXTS)
+def test_ids_one_by_one_take_no_longer_than_their_number(name: str, nano: Tokenizer) -> None:
+    parser, position = OutputParser(ParseOptions(), nano), CallPosition(nano, ParseOptions())
+    for token in nano.encode_rendered(TEXTS[name](COUNT // 5)):
+        parser.feed_ids([token])
+        position.accept(token)
+    assert parser.finish()
 
 
 @MODES

@@ -12,7 +12,7 @@ from whitedwarf.prompt.special import SpecialToken
 from whitedwarf.prompt.tokenizer import Tokenizer
 from whitedwarf.protocol.call_guide import CallGuide, call_guide
 from whitedwarf.protocol.dialects import CHAT, COMPLETIONS
-from whitedwarf.protocol.policy import local
+from whitedwarf.protocol.policy import OFFICIAL, local
 
 TOOLS: list[Json] = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
 OFF: dict[str, Json] = {"type": "disabled"}
@@ -74,6 +74,13 @@ def test_nothing_steers_where_no_call_is_read(nano: Tokenizer, more: dict[str, J
 def test_nothing_steers_plain_completions(nano: Tokenizer) -> None:
     body: dict[str, Json] = {"model": "m", "prompt": "hi"}
     assert call_guide(COMPLETIONS.convert(body, local(ModelVersion.V4), RecipeMemory()), nano) is None
+
+
+def test_nothing_steers_what_is_read_to_the_letter(nano: Tokenizer) -> None:
+    body: dict[str, Json] = {"messages": [{"role": "user", "content": "hi"}], "tools": TOOLS}
+    converted = CHAT.convert({"model": "DeepSeek-V4-Pro", **body}, OFFICIAL, RecipeMemory())
+    assert converted.conversation.offers_tools
+    assert call_guide(converted, nano) is None
 
 
 def test_any_control_token_anywhere_is_taken(nano: Tokenizer) -> None:

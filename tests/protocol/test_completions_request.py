@@ -62,6 +62,7 @@ def test_sampling_is_that_of_chat() -> None:
 def test_logprobs_is_a_number_of_alternatives() -> None:
     assert (converted(logprobs=3).inference.logprobs, converted(logprobs=3).inference.top_logprobs) == (True, 3)
     assert converted(logprobs=0).inference.logprobs is True
+    assert converted(logprobs=2.0).inference.top_logprobs == 2  # some clients have only one kind of number
     assert converted(logprobs=None).inference.logprobs is False
     with pytest.raises(RefusedRequest):
         converted(logprobs=21)

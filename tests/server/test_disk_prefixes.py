@@ -335,6 +335,14 @@ def test_the_logits_after_the_last_token_are_in_the_file(open_store, loaded, ser
     assert not [record for record in caplog.records if hasattr(record, "next_logits")]
 
 
+def test_the_engine_s_cold_save_carries_the_logits(ask, loaded, serve) -> None:
+    ask(loaded, replace(serve, kv_disk_format="ds4"), PROMPT)
+    [logits] = loaded.transformer.forward([Span(loaded.transformer.new_state(), np.array(PROMPT[:512], np.int32))])
+    with KvFile(the_file(serve)) as file:
+        held = np.frombuffer(file.payload(), "<f4", len(logits[-1]), 52 + 4 * 512)
+    assert np.array_equal(held, logits[-1])
+
+
 @pytest.mark.parametrize(("written_as", "told"), [("ds4", ["zeros"]), ("packed", [])])
 def test_the_log_says_where_logits_had_to_be_made_up(open_store, loaded, caplog, written_as, told) -> None:
     state = loaded.transformer.new_state()

@@ -22,6 +22,7 @@ COMMANDS = (
     Command("logprobs", "whitedwarf.cli.logprobs", "greedy answer with the likeliest candidates of each step, as JSON"),
     Command("perplexity", "whitedwarf.cli.perplexity", "how well the model predicts a text"),
     Command("bench recipe", "whitedwarf.cli.bench_recipe", "requests to token ids, beside DeepSeek's own library"),
+    Command("bench serve", "whitedwarf.cli.bench_serve", "a server under load: overhead, streams, long prompts"),
     Command(
         "bench", "whitedwarf.cli.bench", "prefill and decode speed beside the memory's limit, and beside llama.cpp"
     ),

@@ -1,12 +1,14 @@
 """The files in one directory: which there are, reading those that may be damaged, writing whole ones.
 
 Promises: a file appears whole or not at all, whenever the process dies; one that cannot be read is skipped with one
-line in the log, and looked at again only when it is another one. Any thread may ask and read; one at a time writes.
-Does not know which prefixes are worth anything.
+line in the log, and looked at again only when it is another one. Files are private: written so, made so when they are
+found otherwise, and not used when somebody else could have made them. Any thread may ask and read; one at a time
+writes. Does not know which prefixes are worth anything.
 """
 
 import os
 import re
+import stat
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -15,7 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from whitedwarf.errors import FileFormatError
-from whitedwarf.kvstore.file import KvFile, write_all
+from whitedwarf.kvstore.file import OTHERS, KvFile, write_all
 from whitedwarf.kvstore.policy import Entry
 from whitedwarf.kvstore.stats import Tally
 
@@ -46,6 +48,7 @@ class Directory:
         self._seen: dict[str, _Seen] = {}
         self._refused: dict[str, Signature] = {}  # their payloads turned out to be useless
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._warn_of_others()
         self._remove_stale()
 
     def entries(self) -> dict[str, Entry]:
@@ -61,10 +64,15 @@ class Directory:
             if self._refused.get(name) == signature:
                 now[name] = _Seen(signature, None)
             elif seen is None or seen.signature != signature:
-                now[name] = _Seen(signature, self.read(name, self._accept))
+                now[name] = _Seen(signature, self.read(name, self._look_at))
             else:
                 now[name] = seen
         self._seen = now
+
+    def _look_at(self, file: KvFile) -> Entry:
+        if file.make_private():
+            self._log(f"kv cache: {file.path.name} could be read by others; now it cannot")
+        return self._accept(file)
 
     @property
     def held(self) -> tuple[int, int]:
@@ -127,6 +135,15 @@ class Directory:
         except OSError as error:
             self._log(f"kv cache: cannot list {self.path}: {error}")
         return found
+
+    def _warn_of_others(self) -> None:
+        """Not more: the folder may hold other things, or be one that everybody uses."""
+        mode = stat.S_IMODE(self.path.stat().st_mode)
+        if mode & OTHERS:
+            self._log(
+                f"kv cache: others may look into {self.path} (mode {mode:04o}) and see sizes and times, not contents; "
+                f"if it is only for this, run: chmod 700 {self.path}"
+            )
 
     def _remove_stale(self) -> None:
         for path in self.path.iterdir():

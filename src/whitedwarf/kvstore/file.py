@@ -21,6 +21,8 @@ HEADER = struct.Struct("<3s5B3I2BH3Q")
 TEXT_SIZE = struct.Struct("<I")
 HEAD_BYTES = HEADER.size + TEXT_SIZE.size
 LARGEST_UINT32 = 2**32 - 1
+OTHERS = 0o077  # what a private file lets nobody else do
+ROOT = 0
 FLAGS_OFFSET, HITS_OFFSET, LAST_USED_OFFSET = 6, 12, 32  # what is changed in place
 
 PAYLOAD_KINDS: dict[int, PayloadKind] = {0: PayloadKind.DS4} | {kind: kind for kind in PayloadKind}  # by byte 20
@@ -156,6 +158,13 @@ class KvFile:
         size = self.size_bytes - self.tools_offset
         return decode_tools(self._read(self.tools_offset, size, "tool map"), max_ids)
 
+    def make_private(self) -> bool:
+        """Whether others could read or change it until now. Raises OSError."""
+        if not os.fstat(self._descriptor).st_mode & OTHERS:
+            return False
+        os.fchmod(self._descriptor, 0o600)
+        return True
+
     def count_hit(self, now: int) -> None:
         hits = min(self.header.hits + 1, LARGEST_UINT32)
         self._rewrite(HITS_OFFSET, hits.to_bytes(4, "little"))
@@ -186,6 +195,9 @@ class KvFile:
     def _regular_size(self) -> int:
         status = os.fstat(self._descriptor)
         _expect(stat.S_ISREG(status.st_mode), self.path.name, "kind of file", oct(status.st_mode), "a regular file")
+        # states and the words of tool calls go into prompts: nobody else may write them
+        us = os.geteuid()
+        _expect(status.st_uid in (us, ROOT), self.path.name, "owner", f"user {status.st_uid}", f"user {us}")
         return status.st_size
 
     def _read(self, offset: int, size: int, what: str) -> bytes:

@@ -1,9 +1,10 @@
 """Where in an answer the next token stands: in a thought, in the answer's words, in which part of a call, behind it.
 
 Promises: any cut of the same text into tokens gives the same positions; nothing is raised, whatever comes. A block of
-calls is COMPLETE only where parse.py has finished a call of it as well: it consists of control tokens and holds a call.
-In thoughts nothing is a call. Two more ways to write tags, which are text to the parser, have positions only: without
-the control token's first bar, and plain `<tool_calls>`. Spec: product.md B.8, B.10, B.13.
+calls is COMPLETE only where parse.py, salvaging, has finished a call and shows nothing more: the block consists of
+control tokens and holds a call. In thoughts nothing is a call. Two more ways to write tags, which are text to the
+parser, have positions only: without the control token's first bar, and plain `<tool_calls>`.
+Spec: product.md B.8, B.10, B.13.
 
 Outside of calls a token costs two or three look-ups; only one that may begin something is read.
 """
@@ -15,7 +16,7 @@ from functools import cached_property, partial
 from whitedwarf.prompt.call_stretches import INVOKE, TAG_LIMIT, CallStretches, Tags
 from whitedwarf.prompt.markup import CLOSE_TAG, DSML, THINK_CLOSE, THINK_OPEN
 from whitedwarf.prompt.output_segment import CONTROL_OTHER
-from whitedwarf.prompt.parse_options import ParseMode, ParseOptions, ParseStart
+from whitedwarf.prompt.parse_options import ParseOptions, ParseStart
 from whitedwarf.prompt.special import SpecialToken
 from whitedwarf.prompt.stretch import Limit, Marker, Position, StretchReader, stretch
 from whitedwarf.prompt.tokenizer import Tokenizer
@@ -47,8 +48,8 @@ class CallPosition:
         self._controls |= {special_ids[token]: mark for token, mark in _STAND_INS.items() if token in special_ids}
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
         self._reader = StretchReader()
-        repairs = options.mode is ParseMode.SALVAGE
-        self._make_stretches(may_think=repairs and options.start is ParseStart.CONTENT)
+        self._text_calls: dict[str, CallStretches] = {}  # by prefix, those that were needed
+        self._make_stretches(may_think=options.start is ParseStart.CONTENT)
         if options.starts_in_tool_calls:
             self._calls.open()
         elif options.start in (ParseStart.REASONING, ParseStart.REASONING_CONTINUED):
@@ -105,8 +106,12 @@ class CallPosition:
         self._calls.open_by_call()
 
     def _open_text(self, prefix: str) -> None:
-        tags = Tags(prefix, is_text=True)
-        CallStretches(self._reader, tags, lambda has_call: self._to_words(), self._ways_in()).open()
+        calls = self._text_calls.get(prefix)
+        if calls is None:
+            tags = Tags(prefix, is_text=True)
+            calls = CallStretches(self._reader, tags, lambda has_call: self._to_words(), self._ways_in())
+            self._text_calls[prefix] = calls
+        calls.open()
 
     def _leave(self, has_call: bool) -> None:
         self._reader.enter(self._done if has_call else self._words)

@@ -18,7 +18,7 @@ _PARAMETER = "parameter name="
 _BLOCK_WORDS = ("tool_calls", "calls")
 _KIND_SIZE = 24  # characters that say whether a value is JSON
 _IS_JSON = re.compile(r"""\sstring=["']?false\Z""")
-_TEXT_TAG_LIMIT = 256
+_TEXT_TAG_LIMIT = 128
 _BETWEEN_TAGS = re.compile(r"\s*(<[^<>]*)?")
 _IN_TAG = re.compile(r"[^<>\n]*")
 

@@ -57,6 +57,7 @@ class SalvageCall:
         self._has_parameters = False
         self._unread = ""  # text of the open call outside its parameters
         self._is_between = False  # in an open call, but in none of its parameters
+        self._may_begin_object = False  # a `{` may: none has come, nor a parameter
         self._is_json_value = False  # the open value
         self._name = state([Rule(Pattern(">"), self._start_call)], self._collect)
         self._make_body()
@@ -123,13 +124,15 @@ class SalvageCall:
     def _to_body(self) -> None:
         self._text.clear()
         self._is_between = True
+        self._may_begin_object = not self._has_parameters
         self._scanner.enter(self._body)
 
     def _to_object(self) -> None:
         """A `{` where the parameters belong: in an object, only whole tags count."""
-        is_first = not (self._has_parameters or "".join(self._text).strip())
+        may_begin = self._may_begin_object and not "".join(self._text).strip()
+        self._may_begin_object = False  # what came before is not looked at again for each of many
         self._text.append("{")
-        if is_first:
+        if may_begin:
             self._scanner.enter(self._object)
 
     def _to_call_closer(self) -> None:

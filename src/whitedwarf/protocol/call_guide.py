@@ -8,7 +8,7 @@ from typing import Any
 
 from whitedwarf.engine.guide import FREE, Course
 from whitedwarf.prompt.call_position import CallPosition
-from whitedwarf.prompt.parse_options import ParseOptions
+from whitedwarf.prompt.parse_options import ParseMode, ParseOptions
 from whitedwarf.prompt.stretch import Position
 from whitedwarf.prompt.tokenizer import Tokenizer
 from whitedwarf.protocol.converted import Converted
@@ -43,7 +43,7 @@ class CallGuide:
 
 
 def call_guide(converted: Converted[Any], tokenizer: Tokenizer) -> CallGuide | None:
-    """What steers the answer to this request; None where no call can come of it."""
-    if converted.conversation.offers_tools and converted.parsing.parse_tool_calls:
-        return CallGuide(tokenizer, converted.parsing)
-    return None
+    """What steers the answer to this request; None where no call can come of it, or where it is read to the letter."""
+    options = converted.parsing
+    is_read = options.parse_tool_calls and options.mode is ParseMode.SALVAGE
+    return CallGuide(tokenizer, options) if is_read and converted.conversation.offers_tools else None

@@ -12,6 +12,7 @@ from whitedwarf.conversation.json_value import Json
 from whitedwarf.prompt.parse_options import ParseOptions, ParseStart
 from whitedwarf.protocol.converted import CompletionReply, Converted
 from whitedwarf.protocol.failures import MalformedRequest, RefusedRequest
+from whitedwarf.protocol.local_values import integer_at
 from whitedwarf.protocol.notes import Notes, shortened
 from whitedwarf.protocol.openai_chat.convert import convert as convert_chat
 from whitedwarf.protocol.policy import Policy
@@ -84,11 +85,7 @@ def _log_probabilities(body: Object) -> Mapping[str, Json]:
     count = body.get("logprobs")
     if count is None or count is False:
         return {}
-    if count is True:
-        return {"logprobs": True}
-    if not isinstance(count, int):
-        raise MalformedRequest(f"logprobs: expected a whole number, got {shortened(count)}")
-    return {"logprobs": True, "top_logprobs": count}
+    return {"logprobs": True} if count is True else {"logprobs": True, "top_logprobs": integer_at(body, "logprobs")}
 
 
 def _flag(body: Object, name: str) -> bool:

@@ -9,9 +9,23 @@ from collections.abc import Mapping
 from whitedwarf.server.json_schemas import Schema, array, flag, members, number, one_of, or_null, text, whole, word
 
 ANY_MODEL = "Any name will do: one model is loaded, and answers under the name that was asked for."
+_ITEM = one_of(
+    "A message, a call, a result, or what else may stand in a conversation.",
+    members(
+        {
+            "role": word("", "user", "assistant", "system", "developer"),
+            "content": one_of("A text or parts.", text(), array(members({"type": text()}, required=("type",)))),
+        },
+        required=("role", "content"),
+    ),
+    members({"type": text()}, required=("type",)),
+)
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _SWITCHED = members({"type": word("", "enabled", "adaptive", "disabled")}, required=("type",))
 _OBJECT: Schema = {"type": "object"}
+_TYPED = members({"type": text()}, required=("type",))
+_NAMED = members({"type": text(), "name": text()}, required=("type", "name"))
+_CHOSEN = members({"type": word("", "function"), "function": members({"name": text()}, required=("name",))})
 
 _THINKING: Mapping[str, Schema] = {
     "thinking": one_of("Whether to think before answering.", flag(), _SWITCHED),
@@ -29,7 +43,9 @@ _THINKING: Mapping[str, Schema] = {
 }
 _DRAWING: Mapping[str, Schema] = {
     "temperature": number("0 always takes the likeliest token.", minimum=0, maximum=2),
-    "top_p": number("Draw from the likeliest tokens that together have this probability.", minimum=0, maximum=1),
+    "top_p": number(
+        "Draw from the likeliest tokens that together have this probability.", exclusiveMinimum=0, maximum=1
+    ),
     "top_k": whole("Draw from so many of the likeliest tokens; 0 and less: from all."),
     "min_p": number("Leave out tokens less likely than this share of the likeliest.", minimum=0, maximum=1),
 }
@@ -43,8 +59,10 @@ _OFFICIALLY: Mapping[str, Schema] = {
     "frequency_penalty": number("Read, told of in a warning, and not used.", minimum=-2, maximum=2),
     "n": whole("Answers: one.", minimum=1, maximum=1),
 }
+_FUNCTION_NAME = members({"name": text()}, required=("name",))
+_TOOL_NAME = text("Its name, without control characters or markup.", minLength=1, maxLength=256)
 _FUNCTION = members(
-    {"name": text("Its name."), "description": or_null(text("What it is for.")), "parameters": or_null(_OBJECT)},
+    {"name": _TOOL_NAME, "description": or_null(text("What it is for.")), "parameters": or_null(_OBJECT)},
     required=("name",),
 )
 
@@ -62,7 +80,7 @@ CHAT_BODY = _body(
             members(
                 {
                     "role": word("", "system", "developer", "user", "assistant", "tool", "function"),
-                    "content": or_null(one_of("A text or parts.", text(), array(_OBJECT))),
+                    "content": or_null(one_of("A text or parts.", text(), array(_TYPED))),
                 },
                 required=("role",),
             ),
@@ -77,9 +95,9 @@ CHAT_BODY = _body(
         "tools": array(
             members({"type": word("", "function", "custom"), "function": _FUNCTION}), "What the model may call."
         ),
-        "tool_choice": one_of("Whether or which tool to call.", word("", "none", "auto", "required"), _OBJECT),
+        "tool_choice": one_of("Whether or which tool to call.", word("", "none", "auto", "required"), _CHOSEN),
         "functions": array(_FUNCTION, "Older form of tools."),
-        "function_call": one_of("Older form of tool_choice.", word("", "none", "auto"), _OBJECT),
+        "function_call": one_of("Older form of tool_choice.", word("", "none", "auto"), _FUNCTION_NAME),
         "parallel_tool_calls": flag("Read and not used."),
         "response_format": one_of(
             "The form of the answer: asked for in the prompt.",
@@ -118,8 +136,8 @@ COMPLETION_BODY = _body(
 RESPONSES_BODY = _body(
     {
         "model": text(ANY_MODEL),
-        "input": one_of("A text, or the items of the conversation so far.", text(), array(_OBJECT)),
-        "instructions": one_of("What the operator says, before all items.", text(), array(_OBJECT)),
+        "input": one_of("A text, or the items of the conversation so far.", text(), array(_ITEM, minItems=1)),
+        "instructions": one_of("What the operator says, before all items.", text(), array(_TYPED)),
         "max_output_tokens": whole(_TOKENS, minimum=1, maximum=2**32 - 1),
         "max_tokens": whole(_TOKENS, minimum=1, maximum=2**32 - 1),
         "max_completion_tokens": whole(_TOKENS, minimum=1, maximum=2**32 - 1),
@@ -128,13 +146,15 @@ RESPONSES_BODY = _body(
         "top_logprobs": whole("Log probabilities of so many candidates.", minimum=0, maximum=20),
         "text": members(
             {
-                "format": or_null(members({"type": word("", "text", "json_object", "json_schema")})),
+                "format": or_null(
+                    members({"type": word("", "text", "json_object", "json_schema")}, required=("type",))
+                ),
                 "verbosity": or_null(word("Read and not used.", "low", "medium", "high")),
             },
             "The form of the answer.",
         ),
         "tools": array(_OBJECT, "What the model may call."),
-        "tool_choice": one_of("Whether or which tool to call.", word("", "none", "auto", "required"), _OBJECT),
+        "tool_choice": one_of("Whether or which tool to call.", word("", "none", "auto", "required"), _NAMED),
         "user": text("Read and not used."),
         "previous_response_id": {"type": "null", "description": "Nothing is stored: send the whole input."},
         "conversation": {"type": "null", "description": "Nothing is stored."},
@@ -162,19 +182,25 @@ MESSAGES_BODY = _body(
             members(
                 {
                     "role": word("", "user", "assistant", "system", "developer"),
-                    "content": one_of("A text or blocks.", text(), array(_OBJECT)),
+                    "content": one_of("A text or blocks.", text(), array(_TYPED)),
                 },
                 required=("role", "content"),
             ),
             "The conversation so far.",
+            minItems=1,
         ),
         "max_tokens": whole(_TOKENS, minimum=1),
-        "system": one_of("What the operator says.", text(), array(_OBJECT)),
+        "system": one_of("What the operator says.", text(), array(_TYPED)),
         "stream": flag("Tell the answer as events."),
         "stop_sequences": array(text(), "Texts that end the answer."),
-        "tools": array(_OBJECT, "What the model may call."),
+        "tools": array(
+            members({"name": _TOOL_NAME, "input_schema": or_null(_OBJECT)}, required=("name",)),
+            "What the model may call.",
+        ),
         "tool_choice": members({"type": word("", "none", "auto", "any", "tool")}, "Whether or which tool to call."),
-        "output_format": members({"type": word("", "json_schema"), "schema": _OBJECT}, "The form of the answer."),
+        "output_format": members(
+            {"type": word("", "json_schema"), "schema": _OBJECT}, "The form of the answer.", ("type", "schema")
+        ),
         "metadata": _OBJECT | {"description": "Read and not used."},
         "context_management": _OBJECT | {"description": "Read and not used."},
         "cache_control": _OBJECT | {"description": "Read and not used: what was computed is kept anyhow."},
