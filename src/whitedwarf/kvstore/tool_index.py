@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Set
 from whitedwarf.kvstore.directory import Directory, Signature
 from whitedwarf.kvstore.file import KvFile, ToolBlocks
 
+LONGEST_TOKEN_BYTES = 16  # of those that end a block
+
 
 class ToolIndex:
     """Call ids by file, read once as long as a file is the same. From any thread."""
@@ -54,6 +56,14 @@ def _blocks_of(wanted: Set[str]) -> Callable[[KvFile], dict[str, bytes]]:
 
 
 def occurring(blocks: ToolBlocks, text: bytes) -> dict[str, bytes]:
-    """Those that occur in the text, as all of a file do unless it is damaged. Calls of a message share one."""
-    present = {block for block in set(blocks.values()) if block and block in text}
+    """Those that occur in the text, as all of a file do unless it is damaged. Calls of a message share one.
+
+    The one that ends it counts without its last token: that was drawn, but is not in the state.
+    """
+    present = {block for block in set(blocks.values()) if block and (block in text or _is_cut_off(block, text))}
     return {call_id: block for call_id, block in blocks.items() if block in present}
+
+
+def _is_cut_off(block: bytes, text: bytes) -> bool:
+    cuts = range(1, min(LONGEST_TOKEN_BYTES, len(block) // 2) + 1)
+    return any(text.endswith(block[:-cut]) for cut in cuts)
