@@ -116,16 +116,19 @@ class Endpoints:
             return Response(status_code=_GONE) if body is None else await act(request, dialect, body)
         except BodyRefused as refused:
             # What the client still sends is not read, so the connection is of no more use.
-            return self._refused(refused.failure, dialect, {"connection": "close"})
+            return self._refused(request, refused.failure, dialect, {"connection": "close"})
         except WhitedwarfError as error:
             failure = Failure.of(error)
             if self.trace is not None and body is not None:
                 self.trace.refused(next(self.numbers), dialect.name, body, failure)
-            return self._refused(failure, dialect)
+            return self._refused(request, failure, dialect)
 
-    def _refused(self, failure: Failure, dialect: Dialect, headers: dict[str, str] | None = None) -> Response:
+    def _refused(
+        self, request: Request, failure: Failure, dialect: Dialect, headers: dict[str, str] | None = None
+    ) -> Response:
         self.metrics.count_refused(dialect.name, failure.status)
-        log.info("request_refused", extra={"dialect": dialect.name, "status": failure.status, "why": failure.message})
+        facts = {"id": request.state.id, "dialect": dialect.name, "status": failure.status, "why": failure.message}
+        log.info("request_refused", extra=facts)
         return refusal(failure, dialect, headers)
 
     async def _count(self, request: Request, dialect: Dialect, body: bytes) -> Response:
@@ -143,8 +146,8 @@ class Endpoints:
         except WhitedwarfError as error:
             if trace is not None:
                 trace.end("refused", Failure.of(error))
-            return self._refused(Failure.of(error), dialect)
-        reply.witness = watch = Watch(number, prepared, self.metrics, trace)
+            return self._refused(request, Failure.of(error), dialect)
+        reply.witness = watch = Watch(number, prepared, self.metrics, trace, request.state.id)
         headers = _warnings(prepared)
         if prepared.is_streamed:
             return StreamedReply(reply, dialect, headers, lambda: watch.end(reply), self.keepalive_s)
