@@ -18,7 +18,8 @@ from whitedwarf.engine.generation import Completion
 from whitedwarf.engine.prefix import SaveReason
 from whitedwarf.engine.request import GREEDY, GenerateOptions, Reuse
 from whitedwarf.errors import UsageError
-from whitedwarf.kvstore.file import KvFile, Reason
+from whitedwarf.kvstore.file import KvFile
+from whitedwarf.kvstore.header import Reason
 from whitedwarf.kvstore.payload import PayloadKind
 from whitedwarf.model.base import Span
 from whitedwarf.prompt.special import SpecialToken

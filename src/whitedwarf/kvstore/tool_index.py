@@ -4,9 +4,8 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Set
 
 from whitedwarf.kvstore.directory import Directory, Signature
-from whitedwarf.kvstore.file import KvFile, ToolBlocks
-
-LONGEST_TOKEN_BYTES = 16  # of those that end a block
+from whitedwarf.kvstore.file import KvFile
+from whitedwarf.kvstore.tool_map import occurring
 
 
 class ToolIndex:
@@ -53,17 +52,3 @@ def _blocks_of(wanted: Set[str]) -> Callable[[KvFile], dict[str, bytes]]:
         return occurring(blocks, text)
 
     return read
-
-
-def occurring(blocks: ToolBlocks, text: bytes) -> dict[str, bytes]:
-    """Those that occur in the text, as all of a file do unless it is damaged. Calls of a message share one.
-
-    The one that ends it counts without its last token: that was drawn, but is not in the state.
-    """
-    present = {block for block in set(blocks.values()) if block and (block in text or _is_cut_off(block, text))}
-    return {call_id: block for call_id, block in blocks.items() if block in present}
-
-
-def _is_cut_off(block: bytes, text: bytes) -> bool:
-    cuts = range(1, min(LONGEST_TOKEN_BYTES, len(block) // 2) + 1)
-    return any(text.endswith(block[:-cut]) for cut in cuts)

@@ -24,11 +24,12 @@ import numpy as np
 from whitedwarf.engine.prefix import SaveReason, StoredPrefix
 from whitedwarf.errors import FileFormatError
 from whitedwarf.kvstore import policy
-from whitedwarf.kvstore.file import Reason
+from whitedwarf.kvstore.header import Reason
 from whitedwarf.kvstore.payload import Payload, PayloadKind
 from whitedwarf.kvstore.policy import Entry
+from whitedwarf.kvstore.settings import StoreSettings
 from whitedwarf.kvstore.stats import StoreStats
-from whitedwarf.kvstore.store import KvStore, StoreSettings
+from whitedwarf.kvstore.store import KvStore
 from whitedwarf.model.base import Ids, Logits, Snapshot
 from whitedwarf.model.packed_session import PackedArrays
 from whitedwarf.model.session_payload import SessionArrays
