@@ -8,9 +8,10 @@ from typing import Any
 import anthropic
 import httpx2
 import openai
+import pydantic
 import pytest
 
-from fakes.scripted_server import MODEL, Served, eventually, serving
+from fakes.scripted_server import MODEL, TOKENIZER, Served, eventually, serving
 from server.sdk_questions import (
     ENDLESS,
     HELLO,
@@ -23,6 +24,10 @@ from server.sdk_questions import (
     is_cancelled,
     openai_client,
 )
+from server.serving import HandEngine, Submitted, finished
+from server.serving import serving as serving_by_hand
+from whitedwarf.engine.request import FinishReason, Prefilled, Token
+from whitedwarf.errors import BackendError
 from whitedwarf.server.auth import ApiKeys
 
 EVIL: Any = {"origin": "https://evil.example"}
@@ -262,3 +267,53 @@ def test_one_connection_serves_many_requests_even_after_a_refusal(hello: Served)
         for _ in range(3):
             assert client.chat.completions.create(model="any", messages=USER).choices
             assert openai_failure(client, n=2).status_code == 400
+
+
+# Failures after the headers
+
+
+def breaks(submitted: Submitted) -> None:
+    """Two words, then the engine gives up."""
+    words = [Token(one) for one in TOKENIZER.encode("Hello there")]
+    submitted.put(Prefilled(0, 1), Prefilled(1, 1), *words)
+    submitted.put(finished(FinishReason.ERROR, error=BackendError("out of memory")))
+
+
+def test_an_answer_that_breaks_off_is_an_error_of_the_library() -> None:
+    with (
+        serving_by_hand(HandEngine(play=breaks), TOKENIZER) as served,
+        openai_client(served) as client,
+        anthropic_client(served) as other,
+    ):
+        with pytest.raises(openai.APIError, match="out of memory"):
+            list(client.chat.completions.create(model="any", messages=USER, stream=True))
+        *_, last = client.responses.create(model="any", input="Go on.", stream=True)
+        assert last.type == "response.failed"
+        assert last.response.error is not None
+        assert "out of memory" in last.response.error.message
+        with pytest.raises(anthropic.APIError, match="out of memory"):
+            list(other.messages.create(model="any", max_tokens=10, messages=USER, stream=True))
+        with (
+            pytest.raises(anthropic.APIError, match="out of memory"),
+            other.messages.stream(model="any", max_tokens=10, messages=USER) as stream,
+        ):
+            stream.get_final_message()
+
+
+def test_an_answer_that_breaks_off_before_it_is_sent_is_500() -> None:
+    with (
+        serving_by_hand(HandEngine(play=breaks), TOKENIZER) as served,
+        openai_client(served) as client,
+        anthropic_client(served) as other,
+    ):
+        failure, said = openai_failure(client), anthropic_failure(other)
+        assert (isinstance(failure, openai.InternalServerError), failure.status_code) == (True, 500)
+        assert (isinstance(said, anthropic.InternalServerError), said.status_code) == (True, 500)
+
+
+def test_an_answer_too_short_to_be_parsed_is_the_library_s_own_error(hello: Served) -> None:
+    class Greeting(pydantic.BaseModel):
+        text: str
+
+    with openai_client(hello) as client, pytest.raises(openai.LengthFinishReasonError):
+        client.chat.completions.parse(model="any", messages=USER, response_format=Greeting, max_tokens=2)

@@ -24,7 +24,7 @@ from whitedwarf.server.metrics import CONTENT_TYPE, Metrics
 from whitedwarf.server.models import ServedModel
 from whitedwarf.server.openapi import openapi_document
 from whitedwarf.server.props import props
-from whitedwarf.server.refusal import refusal
+from whitedwarf.server.refusal import counted_as, refusal
 from whitedwarf.server.request_trace import Trace
 from whitedwarf.server.status_page import PAGE_HEADERS, StatusPage
 from whitedwarf.server.stream import KEEPALIVE_S, StreamedReply, told_whole, unless_gone
@@ -76,7 +76,9 @@ class Endpoints:
         if asked == self.model.id:
             return JSONResponse(self.model.as_json())
         message = f"there is no model {asked!r:.80} here: {self.model.id} is loaded (requests may give any name)"
-        return refusal(Failure(FailureKind.UNKNOWN_MODEL, message), CHAT)
+        failure = Failure(FailureKind.UNKNOWN_MODEL, message)
+        self.metrics.count_refused(counted_as(request.url.path), failure.status)
+        return refusal(failure, CHAT)
 
     async def health(self, request: Request) -> Response:
         """GET /health."""
