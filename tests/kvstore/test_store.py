@@ -231,6 +231,14 @@ def test_tool_blocks_that_occur_in_the_text_are_saved_and_found_again(bench):
     assert again.take(b"one <A> two <B> three").tools == {"call_a": b"<A>", "call_b": b"<B>"}
 
 
+def test_a_tool_block_that_ends_the_text_is_saved_though_its_last_token_was_not_run(bench):
+    tools = {"call_a": b"<tool_calls>a</tool_calls>", "call_b": b"<tool_calls>b</tool_calls>"}
+    save(bench.open(), b"one <tool_calls>a</tool_calls> <tool_calls>b</tool_", tools=tools)
+    assert bench.open().tools({"call_a", "call_b"}) == tools
+    save(bench.open(), b"three <tool_", tools={"call_d": b"<tool_calls>d</tool_calls>"})
+    assert bench.open().tools({"call_d"}) == {}
+
+
 def test_ids_that_no_reader_takes_are_left_out(bench):
     store = bench.open()
     save(store, b"one <A>", tools={"": b"<A>", "x" * 257: b"<A>", "call_a": b"<A>"})

@@ -11,6 +11,7 @@ HEAD = struct.Struct("<3sBI")
 ENTRY = struct.Struct("<II")
 LONGEST_ID_BYTES = 256
 LARGEST_BLOCK_BYTES = 512 << 20
+LONGEST_TOKEN_BYTES = 16  # of those that end a block
 MAX_IDS = 100_000
 
 ToolBlocks = Mapping[str, bytes]  # tool call id -> the text that the model wrote for the call's whole block
@@ -60,6 +61,14 @@ def _entry(data: bytes, offset: int) -> tuple[str, bytes, int] | None:
 
 
 def occurring(blocks: ToolBlocks, text: bytes) -> dict[str, bytes]:
-    """Those that occur in the text, as all of a file do unless it is damaged. Calls of a message share one."""
-    present = {block for block in set(blocks.values()) if block and block in text}
+    """Those that occur in the text, as all of a file do unless it is damaged. Calls of a message share one.
+
+    The one that ends it counts without its last token: that was drawn, but is not in the state.
+    """
+    present = {block for block in set(blocks.values()) if block and (block in text or _is_cut_off(block, text))}
     return {call_id: block for call_id, block in blocks.items() if block in present}
+
+
+def _is_cut_off(block: bytes, text: bytes) -> bool:
+    cuts = range(1, min(LONGEST_TOKEN_BYTES, len(block) // 2) + 1)
+    return any(text.endswith(block[:-cut]) for cut in cuts)
