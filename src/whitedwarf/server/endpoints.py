@@ -17,7 +17,8 @@ from whitedwarf.conversation.json_value import Json
 from whitedwarf.errors import WhitedwarfError
 from whitedwarf.protocol.dialects import CHAT, Dialect, Told
 from whitedwarf.protocol.failures import Failure, FailureKind
-from whitedwarf.respond import Prepared, Reply, Road
+from whitedwarf.reply import Prepared, Reply
+from whitedwarf.respond import Road
 from whitedwarf.server.body import MAX_BODY_BYTES, BodyRefused, check_headers, read_body
 from whitedwarf.server.facts import Facts
 from whitedwarf.server.metrics import CONTENT_TYPE, Metrics
