@@ -1,7 +1,8 @@
 """Real coding agents on the real engine: what is computed twice, also when the server is stopped or killed on the way.
 
 The bundled model's answers are dictated (dictated.py): it would never call a tool. While an agent waits for its tool,
-the server behind it is started anew, and the agent's next request comes to the new one.
+the server behind it is started anew, and the agent's next request comes to the new one. What is dictated is cut into
+other ids, and numbers are written otherwise, than anybody would who writes it down again: it is known all the same.
 """
 
 import signal
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from clients.agents import AGENTS, ALL, CODEX, PATIENCE_S, PI, VARIANTS, Agent, Home, ended, settle, stop
+from clients.agents import AGENTS, ALL, PATIENCE_S, PI, VARIANTS, Agent, Home, ended, settle, stop
 from clients.server_process import Request, ServerProcess, letter_by_letter, serving, whole
 
 pytestmark = [pytest.mark.clients, pytest.mark.slow]
@@ -20,7 +21,6 @@ CONTEXT = ("--ctx", "32768")  # the model's own; nobody's first prompt is longer
 LONG_TOKENS = 25_000
 FILLER = "The sky has many stars. "  # 9 tokens
 BARE_TOKENS = {"pi": 2_200, "codex": 14_300, "claude": 18_500, "opencode": 11_300}  # of a first prompt without filler
-_WAIT = "touch {0}.waits; until [ -e {0}.goes ]; do sleep 0.05; done; "
 EXACT = 1
 """Of what was known before, the last token may be computed again: an answer needs its logits."""
 
@@ -46,14 +46,13 @@ def test_other_interfaces_compute_nothing_twice_either(
     _run_through_restarts(agent, "Find the star.", clients, tmp_path)
 
 
-@pytest.mark.parametrize("agent", [PI, CODEX], ids=lambda agent: agent.name)
 def test_what_a_killed_server_had_saved_is_not_computed_again(
-    agent: Agent, clients: Path, have: Callable[[Agent], None], tmp_path: Path
+    clients: Path, have: Callable[[Agent], None], tmp_path: Path
 ) -> None:
-    have(agent)
+    have(PI)
     disk = ("--kv-disk-dir", str(tmp_path / "kv"))
-    with serving(tmp_path, [_waiting_call(agent, "one"), _final()], *CONTEXT, *disk, is_scripted=False) as server:
-        home = settle(agent, clients, tmp_path, server.url)
+    with serving(tmp_path, [_waiting_call(PI, "one"), _final()], *CONTEXT, *disk, is_scripted=False) as server:
+        home = settle(PI, clients, tmp_path, server.url)
         with home.start("Find the star.") as run:
             try:
                 _restart_during(home, server, "one", signal.SIGKILL)
@@ -62,41 +61,9 @@ def test_what_a_killed_server_had_saved_is_not_computed_again(
                 stop(run)
         first, second = server.wait_for_requests(2)
     assert "The star is found." in printed
-    print(f"{agent.name}: {first.prompt}, killed, then {second.prompt} of which {second.cached} known ({second.reuse})")
+    print(f"pi: {first.prompt}, killed, then {second.prompt} of which {second.cached} known ({second.reuse})")
     assert second.reuse == "disk"
-    assert second.cached >= first.prompt // 2
-
-
-@pytest.mark.parametrize("agent", ALL, ids=lambda agent: agent.name)
-def test_what_was_said_in_unusual_ids_is_known_again(
-    agent: Agent, clients: Path, have: Callable[[Agent], None], tmp_path: Path
-) -> None:
-    """A model cuts text into other ids than the tokenizer would, and writes arguments in other JSON than clients do."""
-    have(agent)
-    extra = '<｜DSML｜parameter name="timeout" string="false"> 3e1</｜DSML｜parameter>\n</｜DSML｜invoke>'
-    call = agent.call(_proof("one"))
-    if agent.program == "pi":
-        call = call.replace("</｜DSML｜invoke>", extra)
-    waiting = letter_by_letter(f"I look again.</think>Looking again.{agent.call(_WAIT.format('two') + _proof('two'))}")
-    answers = [letter_by_letter(f"I look.</think>Looking.{call}"), waiting, _final()]
-    disk = ("--kv-disk-dir", str(tmp_path / "kv"))
-    with serving(tmp_path, answers, *CONTEXT, *disk, is_scripted=False) as server:
-        home = settle(agent, clients, tmp_path, server.url)
-        with home.start("Find the star.") as run:
-            try:
-                _restart_during(home, server, "two", signal.SIGTERM)
-                printed = ended(run)
-            finally:
-                stop(run)
-        first, in_memory, after_end = server.wait_for_requests(3)
-    for request in (first, in_memory, after_end):
-        print(
-            f"{agent.name}: {request.prompt} + {request.generated}, of which {request.cached} known ({request.reuse})"
-        )
-    assert "The star is found." in printed
-    assert in_memory.cached >= first.known_after - EXACT
-    assert after_end.reuse == "disk"
-    assert after_end.cached >= in_memory.known_after - EXACT
+    assert second.cached >= first.prompt - 100  # all before the question
 
 
 def _run_through_restarts(agent: Agent, prompt: str, clients: Path, folder: Path) -> Request:
@@ -127,12 +94,18 @@ def _run_through_restarts(agent: Agent, prompt: str, clients: Path, folder: Path
 
 
 def _call(agent: Agent, name: str) -> dict[str, object]:
-    return whole(f"I look.</think>Looking.{agent.call(_proof(name))}")
+    return letter_by_letter(f"I look.</think>Looking.{_spelt(agent.call(_proof(name)))}")
 
 
 def _waiting_call(agent: Agent, name: str) -> dict[str, object]:
     """A call that ends when somebody allows it."""
-    return whole(f"I look again.</think>Looking again.{agent.call(_WAIT.format(name) + _proof(name))}")
+    wait = f"touch {name}.waits; until [ -e {name}.goes ]; do sleep 0.05; done"
+    return letter_by_letter(f"I look again.</think>Looking again.{_spelt(agent.call(f'{wait}; {_proof(name)}'))}")
+
+
+def _spelt(call: str) -> str:
+    """Numbers as no client writes them when it sends the call back."""
+    return call.replace('string="false">30000<', 'string="false">  30000<')
 
 
 def _proof(name: str) -> str:

@@ -8,7 +8,7 @@ from fakes.packed_files import read_packed
 from kvstore.folder import StoreBench
 from oracle.engines import model_at, run
 from oracle.fixtures import ROOT
-from whitedwarf.kvstore.file import Reason
+from whitedwarf.kvstore.header import Reason
 from whitedwarf.kvstore.payload import Layout, Payload, PayloadKind
 from whitedwarf.model.packed_session import PackedArrays
 from whitedwarf.model.session_payload import SessionArrays

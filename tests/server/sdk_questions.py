@@ -9,6 +9,7 @@ import anthropic
 import openai
 
 from fakes.scripted_server import Served, calls, says
+from server.serving import Running
 from whitedwarf.engine.request import FinishReason
 
 HELLO = says("I greet.</think>Hello, world!")
@@ -36,28 +37,28 @@ MESSAGES_TOOL: Any = {
 }
 
 
-def openai_client(served: Served, **settings: Any) -> openai.OpenAI:
+def openai_client(served: Served | Running, **settings: Any) -> openai.OpenAI:
     return openai.OpenAI(**_openai(served, settings))
 
 
-def async_openai_client(served: Served, **settings: Any) -> openai.AsyncOpenAI:
+def async_openai_client(served: Served | Running, **settings: Any) -> openai.AsyncOpenAI:
     return openai.AsyncOpenAI(**_openai(served, settings))
 
 
-def anthropic_client(served: Served, **settings: Any) -> anthropic.Anthropic:
+def anthropic_client(served: Served | Running, **settings: Any) -> anthropic.Anthropic:
     return anthropic.Anthropic(**_anthropic(served, settings))
 
 
-def async_anthropic_client(served: Served, **settings: Any) -> anthropic.AsyncAnthropic:
+def async_anthropic_client(served: Served | Running, **settings: Any) -> anthropic.AsyncAnthropic:
     return anthropic.AsyncAnthropic(**_anthropic(served, settings))
 
 
-def _openai(served: Served, settings: dict[str, Any]) -> dict[str, Any]:
+def _openai(served: Served | Running, settings: dict[str, Any]) -> dict[str, Any]:
     ours = {"base_url": f"{served.url}/v1", "api_key": "none", "max_retries": 0}
     return {**ours, "_strict_response_validation": True, **settings}
 
 
-def _anthropic(served: Served, settings: dict[str, Any]) -> dict[str, Any]:
+def _anthropic(served: Served | Running, settings: dict[str, Any]) -> dict[str, Any]:
     ours = {"base_url": served.url, "api_key": "none", "max_retries": 0}
     return {**ours, "_strict_response_validation": True, **settings}
 

@@ -2,15 +2,16 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import anthropic
 import httpx2
 import openai
+import pydantic
 import pytest
 
-from fakes.scripted_server import MODEL, Served, eventually, serving
+from fakes.scripted_server import MODEL, TOKENIZER, Served, eventually, serving
 from server.sdk_questions import (
     ENDLESS,
     HELLO,
@@ -23,6 +24,11 @@ from server.sdk_questions import (
     is_cancelled,
     openai_client,
 )
+from server.serving import HandEngine, Submitted, finished
+from server.serving import serving as serving_by_hand
+from whitedwarf.engine.generation import Generation
+from whitedwarf.engine.request import FinishReason, Prefilled, Token
+from whitedwarf.errors import BackendError
 from whitedwarf.server.auth import ApiKeys
 
 EVIL: Any = {"origin": "https://evil.example"}
@@ -175,14 +181,15 @@ def test_what_is_refused_for_now_is_asked_again(monkeypatch: pytest.MonkeyPatch)
         assert eventually(lambda: served.engine.received[0].reused_tokens is not None)
         blocking.append(served.engine.submit([2]))
         assert isinstance(openai_failure(client), openai.RateLimitError)
-        asyncio.run(_ask_and_free_later(served, lambda: [one.cancel() for one in blocking]))
+        asyncio.run(_ask_and_free_later(served, blocking))
 
 
-async def _ask_and_free_later(served: Served, free: Callable[[], object]) -> None:
+async def _ask_and_free_later(served: Served, blocking: list[Generation]) -> None:
     async with async_openai_client(served, max_retries=5) as client, async_anthropic_client(served) as other:
         asking = asyncio.create_task(client.chat.completions.create(model="any", messages=USER))
         await asyncio.sleep(0.3)
-        free()
+        for one in blocking:
+            one.cancel()
         assert (await asking).choices[0].message.content == "Hello, world!"
         again = other.with_options(max_retries=2)
         assert (await again.messages.create(model="any", max_tokens=90, messages=USER)).stop_reason == "end_turn"
@@ -242,7 +249,7 @@ def test_cancelled_tasks_leave_nothing_running() -> None:
                 client.chat.completions.create(model="any", messages=USER),
                 other.messages.create(model="any", max_tokens=400, messages=USER),
             ):
-                task = asyncio.create_task(asked)  # type: ignore[arg-type]
+                task = asyncio.create_task(asked)
                 await asyncio.sleep(0.3)
                 task.cancel()
                 with pytest.raises(asyncio.CancelledError):
@@ -262,3 +269,53 @@ def test_one_connection_serves_many_requests_even_after_a_refusal(hello: Served)
         for _ in range(3):
             assert client.chat.completions.create(model="any", messages=USER).choices
             assert openai_failure(client, n=2).status_code == 400
+
+
+# Failures after the headers
+
+
+def breaks(submitted: Submitted) -> None:
+    """Two words, then the engine gives up."""
+    words = [Token(one) for one in TOKENIZER.encode("Hello there")]
+    submitted.put(Prefilled(0, 1), Prefilled(1, 1), *words)
+    submitted.put(finished(FinishReason.ERROR, error=BackendError("out of memory")))
+
+
+def test_an_answer_that_breaks_off_is_an_error_of_the_library() -> None:
+    with (
+        serving_by_hand(HandEngine(play=breaks), TOKENIZER) as served,
+        openai_client(served) as client,
+        anthropic_client(served) as other,
+    ):
+        with pytest.raises(openai.APIError, match="out of memory"):
+            list(client.chat.completions.create(model="any", messages=USER, stream=True))
+        *_, last = client.responses.create(model="any", input="Go on.", stream=True)
+        assert last.type == "response.failed"
+        assert last.response.error is not None
+        assert "out of memory" in last.response.error.message
+        with pytest.raises(anthropic.APIError, match="out of memory"):
+            list(other.messages.create(model="any", max_tokens=10, messages=USER, stream=True))
+        with (
+            pytest.raises(anthropic.APIError, match="out of memory"),
+            other.messages.stream(model="any", max_tokens=10, messages=USER) as stream,
+        ):
+            stream.get_final_message()
+
+
+def test_an_answer_that_breaks_off_before_it_is_sent_is_500() -> None:
+    with (
+        serving_by_hand(HandEngine(play=breaks), TOKENIZER) as served,
+        openai_client(served) as client,
+        anthropic_client(served) as other,
+    ):
+        failure, said = openai_failure(client), anthropic_failure(other)
+        assert (isinstance(failure, openai.InternalServerError), failure.status_code) == (True, 500)
+        assert (isinstance(said, anthropic.InternalServerError), said.status_code) == (True, 500)
+
+
+def test_an_answer_too_short_to_be_parsed_is_the_library_s_own_error(hello: Served) -> None:
+    class Greeting(pydantic.BaseModel):
+        text: str
+
+    with openai_client(hello) as client, pytest.raises(openai.LengthFinishReasonError):
+        client.chat.completions.parse(model="any", messages=USER, response_format=Greeting, max_tokens=2)

@@ -4,7 +4,8 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Set
 
 from whitedwarf.kvstore.directory import Directory, Signature
-from whitedwarf.kvstore.file import KvFile, ToolBlocks
+from whitedwarf.kvstore.file import KvFile
+from whitedwarf.kvstore.tool_map import occurring
 
 
 class ToolIndex:
@@ -51,9 +52,3 @@ def _blocks_of(wanted: Set[str]) -> Callable[[KvFile], dict[str, bytes]]:
         return occurring(blocks, text)
 
     return read
-
-
-def occurring(blocks: ToolBlocks, text: bytes) -> dict[str, bytes]:
-    """Those that occur in the text, as all of a file do unless it is damaged. Calls of a message share one."""
-    present = {block for block in set(blocks.values()) if block and block in text}
-    return {call_id: block for call_id, block in blocks.items() if block in present}

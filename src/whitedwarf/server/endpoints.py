@@ -17,14 +17,15 @@ from whitedwarf.conversation.json_value import Json
 from whitedwarf.errors import WhitedwarfError
 from whitedwarf.protocol.dialects import CHAT, Dialect, Told
 from whitedwarf.protocol.failures import Failure, FailureKind
-from whitedwarf.respond import Prepared, Reply, Road
+from whitedwarf.reply import Prepared, Reply
+from whitedwarf.respond import Road
 from whitedwarf.server.body import MAX_BODY_BYTES, BodyRefused, check_headers, read_body
 from whitedwarf.server.facts import Facts
 from whitedwarf.server.metrics import CONTENT_TYPE, Metrics
 from whitedwarf.server.models import ServedModel
 from whitedwarf.server.openapi import openapi_document
 from whitedwarf.server.props import props
-from whitedwarf.server.refusal import refusal
+from whitedwarf.server.refusal import counted_as, refusal
 from whitedwarf.server.request_trace import Trace
 from whitedwarf.server.status_page import PAGE_HEADERS, StatusPage
 from whitedwarf.server.stream import KEEPALIVE_S, StreamedReply, told_whole, unless_gone
@@ -76,7 +77,9 @@ class Endpoints:
         if asked == self.model.id:
             return JSONResponse(self.model.as_json())
         message = f"there is no model {asked!r:.80} here: {self.model.id} is loaded (requests may give any name)"
-        return refusal(Failure(FailureKind.UNKNOWN_MODEL, message), CHAT)
+        failure = Failure(FailureKind.UNKNOWN_MODEL, message)
+        self.metrics.count_refused(counted_as(request.url.path), failure.status)
+        return refusal(failure, CHAT)
 
     async def health(self, request: Request) -> Response:
         """GET /health."""
