@@ -1,6 +1,7 @@
 """What a stream tells while nothing comes, and how it ends (demand.md P17; clients.md 4)."""
 
 import json
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -58,11 +59,13 @@ def test_signs_of_life_come_on_a_clock_that_progress_does_not_put_off(path: str,
             group.start_soon(progress)
             pieces.extend([told async for told in told_pieces(reply, keepalive_s=0.05)])
 
+    started_s = time.monotonic()
     anyio.run(run)
+    most = (time.monotonic() - started_s) / 0.05  # more than planned on a busy machine
     first, *rest = pieces
     signs = [told for piece in rest for told in piece if SILENT[DIALECTS[path]](told)]
     assert first or path == "/v1/completions"
-    assert 2 <= len(signs) <= 8
+    assert 2 <= len(signs) <= most
     assert reply.is_over
 
 

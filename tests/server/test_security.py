@@ -192,6 +192,18 @@ def test_a_body_without_end_is_given_up(server: Running, monkeypatch: pytest.Mon
             assert time.monotonic() < end_s
 
 
+def test_many_large_bodies_together_are_bounded(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(body.ReadingRoom.__init__, "__defaults__", (100_000,))
+    head = POST.format(path="/v1/messages").encode() + b"content-length: 60000\r\n\r\n"
+    with serving(HandEngine(), tokenizer) as server, contextlib.ExitStack() as stack:
+        slow = stack.enter_context(server.connect(head + b" " * 59_999))
+        answers = [status(server, head + b" " * 59_000) for _ in range(3)]
+        assert answers == [503] * 3
+        slow.sendall(b" ")
+        assert slow.recv(12) == b"HTTP/1.1 400"  # it was read, and is no JSON
+        assert server.client.post("/v1/messages", content=b" " * 90_000, headers=JSON).status_code == 400
+
+
 SMUGGLED = "GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n"
 AMBIGUOUS = {
     "both lengths": "content-length: 0\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
