@@ -117,7 +117,9 @@ def test_a_second_signal_ends_it_at_once(start: Start, script: Callable[[int], s
 
 @pytest.mark.slow
 def test_an_idle_server_goes_at_once(start: Start, nano_path: Path) -> None:
-    process = start("-m", str(nano_path), "--ctx", "4096")
+    process = start("-m", str(nano_path), "--ctx", "4096", "--power", "40")
+    told = process.client.get("/props").json()
+    assert (told["power_percent"], told["model_path"], told["prefix_memory"]["held_bytes"]) == (40, nano_path.name, 0)
     (model,) = process.client.get("/v1/models").json()["data"]
     assert (model["id"], model["context_length"]) == ("whitedwarf-nano", 4096)
     started_s = time.monotonic()

@@ -128,7 +128,8 @@ def _listen_to_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # a test run in the background would pass on that it is ignored
 
 
-_DESCRIBED = (("description", "Prove it"),)
+_PATIENT = (("timeout", 30_000),)
+_DESCRIBED = (("description", "Prove it"), *_PATIENT)
 
 # A command whose server is started anew must not be handed back half done.
 CODEX = Agent("codex", "Codex", "exec_command", "cmd", (("yield_time_ms", 30_000),))
@@ -150,15 +151,21 @@ OPENCODE_ANTHROPIC = Agent(
     _DESCRIBED,
     (('"npm": "@ai-sdk/openai-compatible"', '"npm": "@ai-sdk/anthropic"'),),
 )
-PI = Agent("pi", "pi", "bash", "command")
+PI = Agent("pi", "pi", "bash", "command", _PATIENT)
 PI_RESPONSES = Agent(
-    "pi-responses", "pi", "bash", "command", swaps=(('"api": "openai-completions"', '"api": "openai-responses"'),)
+    "pi-responses",
+    "pi",
+    "bash",
+    "command",
+    _PATIENT,
+    (('"api": "openai-completions"', '"api": "openai-responses"'),),
 )
 PI_ANTHROPIC = Agent(
     "pi-anthropic",
     "pi",
     "bash",
     "command",
+    _PATIENT,
     swaps=(
         ('"api": "openai-completions"', '"api": "anthropic-messages"'),
         ('"baseUrl": "http://127.0.0.1:8000/v1"', '"baseUrl": "http://127.0.0.1:8000"'),

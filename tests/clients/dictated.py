@@ -2,11 +2,11 @@
 
 The bundled model knows nothing of tools, so no agent would ever run one for it. Here prompts are read, and states kept,
 saved and found again as always; only the logits after a prompt, and after each dictated token, are replaced by ones
-that leave one token to draw. An answer of the script is for one request, in the order in which prompts have been read.
+that leave one token to draw. An answer of the script is for one request, in the order in which those begin.
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +27,8 @@ class Dictated:
 
     def __init__(self, model: Model, answers: Sequence[ScriptedAnswer]) -> None:
         self._model = model
-        self._answers = iter(answers)
-        self._saying: dict[int, tuple[int, Iterator[int]]] = {}  # by state: the last token, and those to come
+        self._answers = [_tokens(answer) for answer in answers]
+        self._saying: dict[int, tuple[list[int], int]] = {}  # by state: an answer, and how much of it was dictated
 
     @property
     def config(self) -> ModelSize:
@@ -43,20 +43,20 @@ class Dictated:
         return [logits if span.logits == "none" else self._dictate(span, logits) for span, logits in pairs]
 
     def _dictate(self, span: Span, logits: Logits) -> Logits:
-        last, tokens = self._saying.pop(id(span.state), (-1, iter(())))
-        if span.ids.tolist() != [last]:  # a prompt
-            tokens = _tokens(next(self._answers))
-        token = next(tokens)
-        self._saying[id(span.state)] = (token, tokens)
+        tokens, said = self._saying.pop(id(span.state), ([], 0))
+        if not said or span.ids.tolist() != [tokens[said - 1]]:  # a piece of a prompt, maybe the last one
+            tokens, said = self._answers[0], 0
+        elif said == 1:
+            self._answers.remove(tokens)
+        self._saying[id(span.state)] = (tokens, said + 1)
         only = np.full_like(logits, -1e9)
-        only[-1, token] = 0
+        only[-1, tokens[said]] = 0
         return only
 
 
-def _tokens(answer: ScriptedAnswer) -> Iterator[int]:
+def _tokens(answer: ScriptedAnswer) -> list[int]:
     assert answer.stop_id is not None
-    yield from (token for piece in answer.pieces for token in piece)
-    yield answer.stop_id
+    return [*(token for piece in answer.pieces for token in piece), answer.stop_id]
 
 
 def _dictate(script: Path) -> None:

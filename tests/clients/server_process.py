@@ -30,6 +30,13 @@ def whole(answer: str, **line: Any) -> dict[str, Any]:
     return {"pieces": [{"special": part} if _SPECIAL.fullmatch(part) else part for part in pieces], **line}
 
 
+def letter_by_letter(answer: str) -> dict[str, Any]:
+    """The same text in ids that no tokenizer would choose for it."""
+    pieces = [part for part in _SPECIAL.split(answer) if part]
+    spelt = [[{"special": part}] if _SPECIAL.fullmatch(part) else list(part) for part in pieces]
+    return {"pieces": [piece for part in spelt for piece in part]}
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """What the server's log says of a request that has ended."""

@@ -9,18 +9,24 @@ from pathlib import Path
 
 import pytest
 
-from clients.agents import ALL, Agent, settle
+from clients.agents import AGENTS, ALL, Agent, settle
 from clients.guide import serve_flags
 from clients.server_process import serving, whole
 
 pytestmark = [pytest.mark.clients, pytest.mark.slow]
 
+SHORT_PROMPT = "Find the star."
 LONG_PROMPT = "Find the star. " + "The sky has many stars. " * 2800
 LONG_TOKENS = 25_000
 
 
-@pytest.mark.parametrize("prompt", ["Find the star.", LONG_PROMPT], ids=["short", "long"])
-@pytest.mark.parametrize("agent", ALL, ids=lambda agent: agent.name)
+@pytest.mark.parametrize(
+    ("agent", "prompt"),
+    [
+        *(pytest.param(agent, SHORT_PROMPT, id=f"{agent.name}-short") for agent in ALL),
+        *(pytest.param(agent, LONG_PROMPT, id=f"{agent.name}-long") for agent in AGENTS),
+    ],
+)
 def test_an_agent_runs_a_tool_and_reads_nothing_twice(
     agent: Agent, prompt: str, clients: Path, have: Callable[[Agent], None], tmp_path: Path
 ) -> None:

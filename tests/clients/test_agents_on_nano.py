@@ -1,7 +1,8 @@
 """Real coding agents on the real engine: what is computed twice, also when the server is stopped or killed on the way.
 
 The bundled model's answers are dictated (dictated.py): it would never call a tool. While an agent waits for its tool,
-the server behind it is started anew, and the agent's next request comes to the new one.
+the server behind it is started anew, and the agent's next request comes to the new one. What is dictated is cut into
+other ids, and numbers are written otherwise, than anybody would who writes it down again: it is known all the same.
 """
 
 import signal
@@ -11,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from clients.agents import AGENTS, ALL, CODEX, PATIENCE_S, PI, VARIANTS, Agent, Home, ended, settle, stop
-from clients.server_process import Request, ServerProcess, serving, whole
+from clients.agents import AGENTS, ALL, PATIENCE_S, PI, VARIANTS, Agent, Home, ended, settle, stop
+from clients.server_process import Request, ServerProcess, letter_by_letter, serving, whole
 
 pytestmark = [pytest.mark.clients, pytest.mark.slow]
 
@@ -45,14 +46,13 @@ def test_other_interfaces_compute_nothing_twice_either(
     _run_through_restarts(agent, "Find the star.", clients, tmp_path)
 
 
-@pytest.mark.parametrize("agent", [PI, CODEX], ids=lambda agent: agent.name)
 def test_what_a_killed_server_had_saved_is_not_computed_again(
-    agent: Agent, clients: Path, have: Callable[[Agent], None], tmp_path: Path
+    clients: Path, have: Callable[[Agent], None], tmp_path: Path
 ) -> None:
-    have(agent)
+    have(PI)
     disk = ("--kv-disk-dir", str(tmp_path / "kv"))
-    with serving(tmp_path, [_waiting_call(agent, "one"), _final()], *CONTEXT, *disk, is_scripted=False) as server:
-        home = settle(agent, clients, tmp_path, server.url)
+    with serving(tmp_path, [_waiting_call(PI, "one"), _final()], *CONTEXT, *disk, is_scripted=False) as server:
+        home = settle(PI, clients, tmp_path, server.url)
         with home.start("Find the star.") as run:
             try:
                 _restart_during(home, server, "one", signal.SIGKILL)
@@ -61,9 +61,9 @@ def test_what_a_killed_server_had_saved_is_not_computed_again(
                 stop(run)
         first, second = server.wait_for_requests(2)
     assert "The star is found." in printed
-    print(f"{agent.name}: {first.prompt}, killed, then {second.prompt} of which {second.cached} known ({second.reuse})")
+    print(f"pi: {first.prompt}, killed, then {second.prompt} of which {second.cached} known ({second.reuse})")
     assert second.reuse == "disk"
-    assert second.cached >= first.prompt // 2
+    assert second.cached >= first.prompt - 100  # all before the question
 
 
 def _run_through_restarts(agent: Agent, prompt: str, clients: Path, folder: Path) -> Request:
@@ -94,13 +94,18 @@ def _run_through_restarts(agent: Agent, prompt: str, clients: Path, folder: Path
 
 
 def _call(agent: Agent, name: str) -> dict[str, object]:
-    return whole(f"I look.</think>Looking.{agent.call(_proof(name))}")
+    return letter_by_letter(f"I look.</think>Looking.{_spelt(agent.call(_proof(name)))}")
 
 
 def _waiting_call(agent: Agent, name: str) -> dict[str, object]:
     """A call that ends when somebody allows it."""
     wait = f"touch {name}.waits; until [ -e {name}.goes ]; do sleep 0.05; done"
-    return whole(f"I look again.</think>Looking again.{agent.call(f'{wait}; {_proof(name)}')}")
+    return letter_by_letter(f"I look again.</think>Looking again.{_spelt(agent.call(f'{wait}; {_proof(name)}'))}")
+
+
+def _spelt(call: str) -> str:
+    """Numbers as no client writes them when it sends the call back."""
+    return call.replace('string="false">30000<', 'string="false">  30000<')
 
 
 def _proof(name: str) -> str:

@@ -1,4 +1,7 @@
-"""The same greedy tokens and the same logits, bit by bit, wherever a prefix came from and whoever runs beside it."""
+"""The same greedy tokens and the same logits, bit by bit, wherever a prefix came from and whoever runs beside it.
+
+On small models of several kinds; test_bits_*.py do it with the bundled one, at more lengths, and through the disk.
+"""
 
 import functools
 from collections.abc import Iterator
@@ -8,8 +11,7 @@ import numpy as np
 import pytest
 
 from fakes.gates import PATIENCE_S
-from oracle.engines import model_at, oracle_model
-from oracle.fixtures import ROOT
+from oracle.engines import oracle_model
 from whitedwarf.engine.engine import Engine
 from whitedwarf.engine.ledger import total_bytes
 from whitedwarf.engine.prefix import Prefixes
@@ -77,19 +79,6 @@ def test_many_suffixes(engine: Engine, mode: Mode) -> None:
     for suffix in range(1, 301, 13):
         _, num_reused = warm(engine, mode, (*prompt(129), *prompt(suffix, seed=suffix)))
         assert suffix == 1 or num_reused >= 129 - 1
-
-
-@pytest.mark.slow
-def test_a_long_prompt_of_the_bundled_model() -> None:
-    nano = model_at(ROOT / "src" / "whitedwarf" / "data" / "nano.gguf", kv_cache="packed", quality=False)
-    with Engine(nano) as engine:
-        prompts = [(*prompt(5000), *prompt(suffix, seed=suffix)) for suffix in (1, 300)]
-        expected = [engine.submit(ids, OPTIONS).result(PATIENCE_S).tokens for ids in prompts]
-    with Engine(nano, prefix_budget_bytes=BUDGET_BYTES) as engine:
-        engine.submit(prompt(5000), OPTIONS).result(PATIENCE_S)
-        again = [engine.submit(ids, OPTIONS).result(PATIENCE_S) for ids in prompts]
-    assert [completion.tokens for completion in again] == expected
-    assert all(completion.finished.reused_tokens == 5000 for completion in again)
 
 
 @pytest.mark.parametrize("step_back", [1, 2, 3, 4, 5, 8, 15, 16])

@@ -4,6 +4,7 @@ Shares nothing with src/whitedwarf/kvstore: when both agree on the bytes, both a
 """
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -137,8 +138,8 @@ def tool_map(*entries: tuple[bytes, bytes], count: int | None = None, version: i
     return head + b"".join(words(len(i), len(block)) + i + block for i, block in entries)
 
 
-def read_file(data: bytes) -> dict[str, Any]:
-    """Everything in a file of RATIOS' layers, as the sheets say it lies there."""
+def read_file(data: bytes, ratios: Sequence[int] = RATIOS) -> dict[str, Any]:
+    """Everything in a file of layers that compress so, as the sheets say it lies there."""
     u = lambda at, size: int.from_bytes(data[at : at + size], "little")  # noqa: E731
     found: dict[str, Any] = {
         "magic": data[:3],
@@ -170,7 +171,7 @@ def read_file(data: bytes) -> dict[str, Any]:
     found["ids"], found["logits"] = take(n, "<u4"), take(vocab, "<f4")
     found["counts"], found["index_counts"] = take(layers, "<u4"), take(layers, "<u4")
     found["layers"] = []
-    for i, ratio in enumerate(RATIOS):
+    for i, ratio in enumerate(ratios):
         arrays = [take(live * head, "<f4")]
         if ratio:
             state = (128 * head) if ratio == 128 else 8 * 2 * head

@@ -4,6 +4,7 @@ Shares nothing with src/whitedwarf/kvstore, like kv_files.py. Rows here are just
 """
 
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,8 +71,8 @@ class PackedFile(FakeFile):
         return data + words(zlib.crc32(data) if self.checksum is None else self.checksum) + self.payload_tail
 
 
-def read_packed(data: bytes) -> dict[str, Any]:
-    """Everything in a packed payload of RATIOS' layers."""
+def read_packed(data: bytes, layer_ratios: Sequence[int] = RATIOS) -> dict[str, Any]:
+    """Everything in a packed payload of layers that compress so."""
     fields = np.frombuffer(data[4:48], "<u4").tolist()
     version, kind, row, key, n, layers, head, index_head, vocab, window, has_logits = fields
     at = 48
@@ -87,7 +88,7 @@ def read_packed(data: bytes) -> dict[str, Any]:
     found["ids"], found["ratios"] = take(n, "<u4"), take(layers, "<u4")
     found["logits"] = take(vocab, "<f4") if has_logits else None
     found["layers"] = []
-    for ratio in RATIOS:
+    for ratio in layer_ratios:
         arrays = [take(min(window, n) * row, "u1")]
         if ratio:
             count = open_tokens(ratio, n) * (2 * head if ratio == 4 else head)

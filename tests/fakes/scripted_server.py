@@ -20,6 +20,7 @@ from whitedwarf.prompt.tokenizer import Tokenizer
 from whitedwarf.protocol.policy import local
 from whitedwarf.respond import Road
 from whitedwarf.server.app import make_app
+from whitedwarf.server.auth import ApiKeys
 from whitedwarf.server.endpoints import Endpoints
 from whitedwarf.server.host_check import HostRule
 from whitedwarf.server.listen import Server, address_of, bound_socket
@@ -71,7 +72,11 @@ def calls(name: str, **arguments: object) -> str:
 
 @contextmanager
 def serving(
-    *lines: dict[str, Any], max_parallel: int = 8, max_waiting: int = 256, **endpoints: Any
+    *lines: dict[str, Any],
+    max_parallel: int = 8,
+    max_waiting: int = 256,
+    keys: ApiKeys | None = None,
+    **endpoints: Any,
 ) -> Iterator[Served]:
     """A server that answers with these lines of a script."""
     answers = compile_script([json.dumps(line).encode() for line in lines], ScriptWords.of(TOKENIZER))
@@ -83,7 +88,7 @@ def serving(
         max_waiting=max_waiting,
     )
     road = Road(engine, TOKENIZER, local(ModelVersion.V4))
-    app = make_app(Endpoints(road, MODEL, **endpoints), HostRule(frozenset()))
+    app = make_app(Endpoints(road, MODEL, **endpoints), HostRule(frozenset()), keys)
     server = Server(app, drain_s=1.0, hurry=engine.close)
     listener = bound_socket("127.0.0.1", 0)
     listener.listen()  # before anybody connects

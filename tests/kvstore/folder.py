@@ -9,7 +9,8 @@ from fakes.kv_files import HEAD, INDEX_HEAD, RATIOS, VOCAB, WINDOW, FakeFile
 from fakes.packed_files import KEY_BYTES, ROW_BYTES, ROW_KIND, PackedFile
 from whitedwarf.kvstore.payload import Layout, Payload, PayloadKind
 from whitedwarf.kvstore.policy import Limits
-from whitedwarf.kvstore.store import KvStore, StoreSettings
+from whitedwarf.kvstore.settings import StoreSettings
+from whitedwarf.kvstore.store import KvStore
 
 LAYOUT = Layout(RATIOS, HEAD, INDEX_HEAD, VOCAB, WINDOW, context_length=600)
 PACKED_LAYOUT = replace(LAYOUT, row_kind=ROW_KIND, row_bytes=ROW_BYTES, key_bytes=KEY_BYTES)

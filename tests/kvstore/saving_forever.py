@@ -7,7 +7,7 @@ from pathlib import Path
 from fakes.kv_files import FakeFile
 from fakes.packed_files import PackedFile
 from kvstore.folder import PACKED_LAYOUT, StoreBench, payload_of
-from whitedwarf.kvstore.file import Reason
+from whitedwarf.kvstore.header import Reason
 
 
 def main() -> None:

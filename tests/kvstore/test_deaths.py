@@ -12,7 +12,7 @@ import pytest
 from fakes.kv_files import FakeFile, read_file, tool_map
 from fakes.packed_files import PackedFile, read_packed
 from kvstore.folder import PACKED_LAYOUT, StoreBench, payload_of
-from whitedwarf.kvstore.file import Reason
+from whitedwarf.kvstore.header import Reason
 
 OLD_MAP = tool_map((b"call_a", b"prompt"))
 PROMPT = FakeFile().text

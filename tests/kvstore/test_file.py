@@ -12,7 +12,9 @@ from fakes.kv_files import FakeFile, tool_map
 from kvstore.folder import LAYOUT
 from whitedwarf.errors import FileFormatError
 from whitedwarf.kvstore.dsv4 import read_payload
-from whitedwarf.kvstore.file import KvFile, Reason, decode_tools, encode_tools
+from whitedwarf.kvstore.file import KvFile
+from whitedwarf.kvstore.header import Reason
+from whitedwarf.kvstore.tool_map import decode_tools, encode_tools
 
 
 def on_disk(folder: Path, data: bytes) -> Path:

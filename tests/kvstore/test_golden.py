@@ -9,7 +9,7 @@ from fakes.kv_files import FakeFile, read_file, tool_map
 from fakes.packed_files import PackedFile, read_packed
 from kvstore.folder import PACKED_LAYOUT, payload_of
 from oracle.fixtures import ROOT
-from whitedwarf.kvstore.file import THINKING_VISIBLE, Reason
+from whitedwarf.kvstore.header import THINKING_VISIBLE, Reason
 
 GOLDEN = ROOT / "tests" / "golden" / "kvstore"
 TEXT = "你好 <A> ".encode()

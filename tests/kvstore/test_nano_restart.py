@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
+from fakes.kv_files import read_file, tool_map
+from fakes.packed_files import read_packed
 from kvstore.folder import StoreBench
 from oracle.engines import model_at, run
 from oracle.fixtures import ROOT
-from whitedwarf.kvstore.file import Reason
+from whitedwarf.kvstore.header import Reason
 from whitedwarf.kvstore.payload import Layout, Payload, PayloadKind
 from whitedwarf.model.packed_session import PackedArrays
 from whitedwarf.model.session_payload import SessionArrays
@@ -43,3 +45,27 @@ def test_logits_after_a_restart_are_the_same_bits(bench: StoreBench, kv_cache, l
     assert hit.payload.kind is kind
     assert np.array_equal(hit.payload.logits, logits)
     assert np.array_equal(run(model, other, [rest[:1], rest[1:]]), run(model, state, [rest[:1], rest[1:]]))
+
+
+@pytest.mark.parametrize("kind", PayloadKind)
+@pytest.mark.parametrize("length", [3, 128, 513])
+def test_a_reader_made_from_the_sheets_finds_the_model_s_state(bench: StoreBench, kind, length):
+    model = model_at(NANO, kv_cache="packed", quality=False)
+    ids, state = np.random.default_rng(length).integers(0, 4096, length).astype(np.int32), model.new_state()
+    logits = run(model, state, [ids])[-1]
+    arrays = [list(layer) for layer in ARRAYS[kind](model).of(state.snapshot())]
+    store = bench.open(layout=layout_of(model), budget_bytes=1 << 30)
+    text, tools = b"said <A> " * length, {"call_a": b"<A>"}
+    name = store.save(text, Payload(ids, logits, arrays, kind), Reason.EVICT, tools=tools)
+
+    data, ratios = (bench.folder / f"{name}.kv").read_bytes(), model.config.hp.compress_ratios
+    trailer = tool_map((b"call_a", b"<A>"))
+    assert data.endswith(trailer)
+    if kind is PayloadKind.DS4:
+        found = read_file(data, ratios)
+    else:
+        found = read_packed(data[52 + len(text) : -len(trailer)], ratios)
+    assert np.array_equal(found["ids"], ids)
+    assert np.array_equal(found["logits"], logits)
+    for theirs, ours in zip(found["layers"], arrays, strict=True):
+        assert [array.tobytes() for array in theirs] == [array.tobytes() for array in ours]

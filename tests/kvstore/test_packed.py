@@ -13,7 +13,8 @@ from fakes.packed_files import PackedFile, read_packed
 from kvstore.folder import PACKED_LAYOUT, StoreBench, payload_of
 from whitedwarf.errors import FileFormatError
 from whitedwarf.kvstore import dsv4
-from whitedwarf.kvstore.file import KvFile, Reason
+from whitedwarf.kvstore.file import KvFile
+from whitedwarf.kvstore.header import Reason
 from whitedwarf.kvstore.packed import HEADER_BYTES, payload_bytes, read_ids, read_payload, size_bytes, write_payload
 from whitedwarf.kvstore.payload import Layout, Payload, PayloadKind
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from whitedwarf.errors import UsageError
-from whitedwarf.kvstore.file import Reason
+from whitedwarf.kvstore.header import Reason
 from whitedwarf.kvstore.policy import (
     HIT_HALF_LIFE_S,
     Entry,

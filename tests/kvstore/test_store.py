@@ -3,7 +3,6 @@
 import hashlib
 import os
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,10 +12,11 @@ from fakes.packed_files import PackedFile
 from kvstore.folder import LAYOUT, PACKED_LAYOUT, payload_of
 from whitedwarf.kvstore.directory import Directory
 from whitedwarf.kvstore.dsv4 import size_bytes
-from whitedwarf.kvstore.file import RESPONSES_VISIBLE, Reason
+from whitedwarf.kvstore.header import RESPONSES_VISIBLE, Reason
 from whitedwarf.kvstore.payload import Payload
 from whitedwarf.kvstore.policy import Limits
-from whitedwarf.kvstore.store import MAX_SPARED, prefix_names
+from whitedwarf.kvstore.room import MAX_SPARED
+from whitedwarf.kvstore.store import prefix_names
 
 PROMPT = FakeFile().text + b" and more"
 
@@ -213,6 +213,13 @@ def test_a_file_of_the_same_text_in_other_tokens_is_replaced(bench):
     assert store.take(PROMPT).payload.num_tokens == 8
 
 
+def test_a_file_of_the_same_text_in_as_many_other_tokens_is_replaced(bench):
+    bench.put(FakeFile(seed=1))
+    store = bench.open()
+    store.save(FakeFile().text, payload_of(FakeFile(seed=2)), Reason.COLD)
+    assert store.take(PROMPT).payload.ids.tolist() == FakeFile(seed=2).tokens()
+
+
 def test_tool_blocks_that_occur_in_the_text_are_saved_and_found_again(bench):
     store = bench.open()
     name = save(store, b"one <A> two <B>", tools={"call_a": b"<A>", "call_b": b"<B>", "call_c": b"<C>", "call_d": b""})
@@ -222,6 +229,14 @@ def test_tool_blocks_that_occur_in_the_text_are_saved_and_found_again(bench):
     again = bench.open()
     assert again.tools({"call_b", "call_x"}) == {"call_b": b"<B>"}
     assert again.take(b"one <A> two <B> three").tools == {"call_a": b"<A>", "call_b": b"<B>"}
+
+
+def test_a_tool_block_that_ends_the_text_is_saved_though_its_last_token_was_not_run(bench):
+    tools = {"call_a": b"<tool_calls>a</tool_calls>", "call_b": b"<tool_calls>b</tool_calls>"}
+    save(bench.open(), b"one <tool_calls>a</tool_calls> <tool_calls>b</tool_", tools=tools)
+    assert bench.open().tools({"call_a", "call_b"}) == tools
+    save(bench.open(), b"three <tool_", tools={"call_d": b"<tool_calls>d</tool_calls>"})
+    assert bench.open().tools({"call_d"}) == {}
 
 
 def test_ids_that_no_reader_takes_are_left_out(bench):
@@ -284,13 +299,12 @@ def test_what_was_just_looked_at_goes_last(bench):
 
 
 def test_only_the_last_few_are_spared(bench):
-    store = bench.open()
+    store = bench.open(budget_bytes=(MAX_SPARED + 1) * size_of(9, b"000") + 300)
     entries = [
         entry for i in range(MAX_SPARED + 1) if save(store, b"%03d" % i) for entry in store.candidates(b"%03d" % i)
     ]
     for entry in [*entries, entries[3]]:
         store.spare(entry)
-    store.settings = replace(store.settings, budget_bytes=MAX_SPARED * size_of(9, b"000") + 300)
     save(store, b"new", n=4)
     assert not store.candidates(b"000")
     assert store.candidates(b"003")

@@ -55,6 +55,16 @@ def test_blocks_are_found_in_a_text() -> None:
     assert [block.decode() for block in blocks_in(text.encode())] == [BLOCK.lstrip(), other.lstrip()]
 
 
+@pytest.mark.parametrize("missing", ["", ">", "ls>", "tool_calls>"])
+def test_the_last_block_is_whole_without_its_last_word(missing: str) -> None:
+    text = f"One{BLOCK}<｜end▁of▁sentence｜>Two{BLOCK}".removesuffix(missing)
+    assert blocks_in(text.encode()) == [BLOCK.lstrip().encode()] * 2
+
+
+def test_a_block_that_lacks_more_is_none() -> None:
+    assert blocks_in(BLOCK.removesuffix("｜DSML｜tool_calls>").encode()) == []
+
+
 @pytest.mark.parametrize(
     "block", [b"", b"\xff", b"<", BLOCK[:-1].encode(), b"x" + BLOCK.encode(), BLOCK.encode() + b"x"]
 )

@@ -4,8 +4,11 @@ from contextlib import suppress
 import pytest
 
 from whitedwarf.conversation.content import DataUrlImage, ImageDetail, UrlImage
+from whitedwarf.conversation.message import AssistantMessage, UserMessage
+from whitedwarf.prompt.encode import ModelVersion
 from whitedwarf.protocol.failures import RefusedRequest
-from whitedwarf.protocol.image_parts import base64_source, file_source, image_url_source, web_source
+from whitedwarf.protocol.image_parts import base64_source, file_source, image_url_source, unseen_images, web_source
+from whitedwarf.protocol.policy import OFFICIAL, local
 
 PNG = "data:image/png;base64,"
 FORMATS = "valid and has one of the following formats: webp, png, jpeg, and gif."
@@ -134,3 +137,11 @@ def test_a_url_of_megabytes_takes_no_longer_than_its_length(beginning: str, repe
         with suppress(RefusedRequest):
             image_url_source(url, None, "p", is_file=is_file)
     assert time.process_time() - started < 8.0
+
+
+def test_who_sends_images_to_a_model_that_sees_none_is_told_so() -> None:
+    seen = (UserMessage("What?\n\n[Unsupported Image]"), AssistantMessage("[Unsupported Image]"))
+    (told,) = unseen_images(seen, local(ModelVersion.V4))
+    assert "sees no images" in told
+    assert unseen_images(seen[1:], local(ModelVersion.V4)) == ()
+    assert unseen_images(seen, OFFICIAL) == ()

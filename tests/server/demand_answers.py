@@ -85,22 +85,16 @@ def shown(script: Script, *lines: Line) -> Shown:
     return answer(script, *lines).shown
 
 
-def prompt_ids(script: Script) -> tuple[int, ...]:
-    """What reaches the engine for this request."""
-    with serving(line(["x"], finish="length")) as served:
-        return sent_ids(served, script)
-
-
-def sent_ids(served: Served, script: Script) -> tuple[int, ...]:
+def prompt_ids(served: Served, script: Script) -> tuple[int, ...]:
     """What reaches this server's engine for the request, asked once and not streamed."""
     sent = httpx2.post(served.url + PATHS[script.dialect], json=script.body(), timeout=PATIENCE_S)
     assert sent.status_code == 200, sent.text
     return served.last.ids
 
 
-def prompt_text(script: Script) -> str:
-    """The prompt that reaches the engine, with its control tokens spelt out."""
-    ids, spelt = prompt_ids(script), {token: name for name, token in TOKENIZER.vocabulary.special_ids.items()}
+def prompt_text(served: Served, script: Script) -> str:
+    """The same with its control tokens spelt out."""
+    ids, spelt = prompt_ids(served, script), {token: name for name, token in TOKENIZER.vocabulary.special_ids.items()}
     parts: list[str] = []
     plain: list[int] = []
     for one in (*ids, -1):
@@ -112,14 +106,14 @@ def prompt_text(script: Script) -> str:
     return "".join(parts)
 
 
-def refused(script: Script, status: int = 400) -> Object:
+def refused(served: Served, script: Script, status: int = 400) -> Object:
     """The error of a request that must not reach the engine, streamed or not."""
-    with serving(line(["x"])) as served:
-        for is_streamed in (False, True):
-            body = {**script.body(), "stream": is_streamed}
-            told = httpx2.post(served.url + PATHS[script.dialect], json=body, timeout=PATIENCE_S)
-            assert told.status_code == status, told.text
-        assert served.engine.last_received is None
+    last = served.engine.last_received
+    for is_streamed in (False, True):
+        body = {**script.body(), "stream": is_streamed}
+        told = httpx2.post(served.url + PATHS[script.dialect], json=body, timeout=PATIENCE_S)
+        assert told.status_code == status, told.text
+    assert served.engine.last_received == last
     error: Object = told.json()["error"]
     return error
 

@@ -7,7 +7,7 @@ import httpx2
 import pytest
 
 from fakes.gates import PATIENCE_S
-from fakes.scripted_server import serving
+from fakes.scripted_server import Served, serving
 from prompt.streams import D, block, call, parameter
 from protocol.scripted_dialects import Script, Shown
 from server.demand_answers import (
@@ -94,11 +94,11 @@ NO_TOOLS: dict[str, Any] = {"chat": "none", "messages": {"type": "none"}, "respo
 
 
 @in_each_dialect
-def test_tools_that_may_not_be_called_are_not_offered_and_not_told(dialect: str) -> None:
+def test_tools_that_may_not_be_called_are_not_offered_and_not_told(dialect: str, reader: Served) -> None:
     """P05: `tool_choice: none` gives the prompt of a request without tools, and markup is never shown."""
     forbidden = Script(dialect, tools=("run", "pick"), members={"tool_choice": NO_TOOLS[dialect]})
-    assert prompt_ids(forbidden) == prompt_ids(Script(dialect, tools=()))
-    assert prompt_ids(forbidden) != prompt_ids(Script(dialect, tools=("run", "pick")))
+    assert prompt_ids(reader, forbidden) == prompt_ids(reader, Script(dialect, tools=()))
+    assert prompt_ids(reader, forbidden) != prompt_ids(reader, Script(dialect, tools=("run", "pick")))
     lines = whole_and_in_characters("Hi. " + block(RUN) + " Bye.")
     assert shown(forbidden, *lines) == Shown(content="Hi.  Bye.")
 

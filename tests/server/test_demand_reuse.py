@@ -13,8 +13,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from fakes.scripted_server import serving
-from server.demand_answers import asked, history, in_each_dialect, line, prompt_ids, sent_ids
+from fakes.scripted_server import Served, serving
+from server.demand_answers import asked, history, in_each_dialect, line, prompt_ids
 from server.serving import PATIENCE_S, Running
 from server.serving import serving as serving_model
 from whitedwarf.cli.loading import LoadedModel, open_model
@@ -28,12 +28,12 @@ from whitedwarf.weights.store import bundled_model
 HEADER = "x-anthropic-billing-header: cc_version=2.1; cch="
 
 
-def test_the_changing_first_line_of_claude_code_changes_no_token() -> None:
+def test_the_changing_first_line_of_claude_code_changes_no_token(reader: Served) -> None:
     """P12: a system block that begins so is removed; the same words of a user are kept."""
 
     def ids(*system: str, said: str = "hello") -> tuple[int, ...]:
         blocks = [{"type": "text", "text": text} for text in system]
-        return prompt_ids(history("messages", ("user", said), system=blocks))
+        return prompt_ids(reader, history("messages", ("user", said), system=blocks))
 
     assert ids(HEADER + "abc;", "Be kind.") == ids(HEADER + "xyz;", "Be kind.") == ids("Be kind.")
     assert ids("Be kind.", said=HEADER + "abc") != ids("Be kind.", said=HEADER + "xyz")
@@ -44,7 +44,7 @@ def test_the_second_request_of_claude_code_computes_nothing_again() -> None:
     with serving(line(["Hello."])) as served:
         for changing in ("abc", "xyz"):
             system = [{"type": "text", "text": HEADER + changing}, {"type": "text", "text": "Be kind. " * 50}]
-            sent_ids(served, history("messages", ("user", "hello"), system=system))
+            prompt_ids(served, history("messages", ("user", "hello"), system=system))
         assert served.last.reused_tokens == len(served.last.ids) - 1
 
 

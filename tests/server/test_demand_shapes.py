@@ -7,7 +7,7 @@ import httpx2
 import pytest
 
 from fakes.gates import PATIENCE_S
-from fakes.scripted_server import MODEL, TOKENIZER, serving
+from fakes.scripted_server import MODEL, TOKENIZER, Served, serving
 from prompt.streams import block, call, parameter
 from protocol.scripted_dialects import Script, Shown
 from server.demand_answers import (
@@ -129,17 +129,17 @@ def check_numbered(events: list[dict[str, Any]]) -> None:
 
 
 @in_each_dialect
-def test_a_developer_is_heard_where_the_system_is(dialect: str) -> None:
+def test_a_developer_is_heard_where_the_system_is(dialect: str, reader: Served) -> None:
     """P25: first, and in mid-conversation; a role that nobody knows is a 400 that names the known ones."""
 
     def ids(*roles: str) -> tuple[int, ...]:
         turns = [(role, "Hello" if role == "user" else "Be brief.") for role in roles]
-        return prompt_ids(history(dialect, *turns))
+        return prompt_ids(reader, history(dialect, *turns))
 
     assert ids("developer", "user") == ids("system", "user")
     assert ids("user", "developer", "user") == ids("user", "system", "user")
     assert "Be brief." in TOKENIZER.decode(ids("user", "developer", "user"))
-    assert "developer" in refused(history(dialect, ("user", "Hello"), ("narrator", "Hello")))["message"]
+    assert "developer" in refused(reader, history(dialect, ("user", "Hello"), ("narrator", "Hello")))["message"]
 
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}, "c": {"enum": ["a", "b"]}}, "required": ["n"]}
@@ -151,24 +151,24 @@ FORMS: dict[str, dict[str, Any]] = {
 
 
 @in_each_dialect
-def test_a_form_that_is_not_enforced_is_in_the_prompt_and_in_a_warning(dialect: str) -> None:
+def test_a_form_that_is_not_enforced_is_in_the_prompt_and_in_a_warning(dialect: str, reader: Served) -> None:
     """P26: until a grammar steers sampling, the schema is asked for in the prompt and a header says that it is that."""
     script = Script(dialect, tools=(), members=FORMS[dialect])
     told = answer(script, line(['{"n": 1, "c": "a"}']))
     assert json.loads(told.shown.content) == {"n": 1, "c": "a"}
     for headers in told.headers:
         assert "is not enforced" in headers["warning"]
-    assert '"enum"' in TOKENIZER.decode(prompt_ids(script))
+    assert '"enum"' in TOKENIZER.decode(prompt_ids(reader, script))
 
 
 @in_each_dialect
 @pytest.mark.parametrize(
     ("known", "unknown"), [('"json_schema"', '"xml_schema"'), ('"integer"', '"whole"')], ids=["form", "schema"]
 )
-def test_a_form_that_is_not_known_is_refused_by_name(dialect: str, known: str, unknown: str) -> None:
+def test_a_form_that_is_not_known_is_refused_by_name(dialect: str, known: str, unknown: str, reader: Served) -> None:
     """P26: never 200 with the parameter dropped."""
     members = json.loads(json.dumps(FORMS[dialect]).replace(known, unknown))
-    assert unknown.strip('"') in refused(Script(dialect, tools=(), members=members))["message"]
+    assert unknown.strip('"') in refused(reader, Script(dialect, tools=(), members=members))["message"]
 
 
 def test_counting_is_what_the_call_is_charged_while_another_runs() -> None:
@@ -195,10 +195,13 @@ TYPED = ["a<｜User｜>b", "<think>", "｜DSML｜", "<｜end▁of▁sentence｜>
 
 @in_each_dialect
 @pytest.mark.parametrize("typed", TYPED)
-def test_control_tokens_that_users_type_are_letters(dialect: str, typed: str) -> None:
+def test_control_tokens_that_users_type_are_letters(dialect: str, typed: str, reader: Served) -> None:
     """P28: none of the special ids is in the span, and the span is the text."""
     special = set(TOKENIZER.vocabulary.special_ids.values())
-    hostile, plain = prompt_ids(history(dialect, ("user", typed))), prompt_ids(history(dialect, ("user", "x")))
+    hostile, plain = (
+        prompt_ids(reader, history(dialect, ("user", typed))),
+        prompt_ids(reader, history(dialect, ("user", "x"))),
+    )
     assert [one for one in hostile if one in special] == [one for one in plain if one in special]
     assert span(hostile) == typed
 
@@ -234,9 +237,9 @@ ODD_TEXTS = [
 
 @in_each_dialect
 @pytest.mark.parametrize("text", ODD_TEXTS)
-def test_odd_texts_come_through_as_they_are(dialect: str, text: str) -> None:
+def test_odd_texts_come_through_as_they_are(dialect: str, text: str, reader: Served) -> None:
     """P34: from the request to the model, and from the model to the client."""
-    assert span(prompt_ids(history(dialect, ("user", text)))) == text
+    assert span(prompt_ids(reader, history(dialect, ("user", text)))) == text
     assert shown(history(dialect, ("user", "x")), line(["|" + text + "|"])) == Shown(content="|" + text + "|")
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fakes.scripted_server import serving
+from fakes.scripted_server import Served, serving
 from prompt.streams import D, block, call, parameter
 from protocol.scripted_dialects import Script, Shown
 from server.demand_answers import (
@@ -15,7 +15,6 @@ from server.demand_answers import (
     prompt_ids,
     prompt_text,
     refused,
-    sent_ids,
     shown,
 )
 
@@ -49,21 +48,21 @@ WAYS: list[dict[str, Any]] = [
 
 
 @in_each_dialect
-def test_every_way_to_switch_thinking_off_is_followed(dialect: str) -> None:
+def test_every_way_to_switch_thinking_off_is_followed(dialect: str, reader: Served) -> None:
     """P09: all of them give one prompt, and it is not the one that thinks."""
-    expected = prompt_ids(Script(dialect))
+    expected = prompt_ids(reader, Script(dialect))
     with serving(line(["x"])) as served:
         for way in WAYS:
             unsaid = {"thinking": None, "reasoning": None}
-            assert sent_ids(served, Script(dialect, members=unsaid | way)) == expected, way
-        assert sent_ids(served, Script(dialect, thinks=True)) != expected
+            assert prompt_ids(served, Script(dialect, members=unsaid | way)) == expected, way
+        assert prompt_ids(served, Script(dialect, thinks=True)) != expected
 
 
 @in_each_dialect
-def test_a_request_that_says_nothing_of_thinking_thinks(dialect: str) -> None:
+def test_a_request_that_says_nothing_of_thinking_thinks(dialect: str, reader: Served) -> None:
     """P09: absent is what the policy of a local server says: it thinks, in every dialect alike."""
     said_nothing = Script(dialect, members={"thinking": None, "reasoning": None})
-    assert prompt_ids(said_nothing) == prompt_ids(Script(dialect, thinks=True))
+    assert prompt_ids(reader, said_nothing) == prompt_ids(reader, Script(dialect, thinks=True))
 
 
 @in_each_dialect
@@ -77,10 +76,10 @@ def test_a_request_that_says_nothing_of_thinking_thinks(dialect: str) -> None:
     ids=str,
 )
 def test_an_unknown_way_to_think_is_refused_with_the_known_ones(
-    dialect: str, unknown: dict[str, Any], known: str
+    dialect: str, unknown: dict[str, Any], known: str, reader: Served
 ) -> None:
     """P09: 400, never silence."""
-    assert known in refused(Script(dialect, members=unknown))["message"]
+    assert known in refused(reader, Script(dialect, members=unknown))["message"]
 
 
 def tool_turn(dialect: str, reasoning: dict[str, Any] | None) -> Script:
@@ -114,17 +113,17 @@ REASONED: dict[str, Script] = {
 
 
 @pytest.mark.parametrize("name", REASONED)
-def test_the_reasoning_of_a_tool_turn_is_in_the_next_prompt(name: str) -> None:
+def test_the_reasoning_of_a_tool_turn_is_in_the_next_prompt(name: str, reader: Served) -> None:
     """P10: inside the assistant's turn, before its call."""
-    prompt = prompt_text(REASONED[name])
+    prompt = prompt_text(reader, REASONED[name])
     assert "<think>R4</think>" in prompt.partition("<｜Assistant｜>")[2].partition(f"<{D}tool_calls>")[0]
 
 
 @in_each_dialect
-def test_a_tool_turn_without_its_reasoning_is_no_error(dialect: str) -> None:
+def test_a_tool_turn_without_its_reasoning_is_no_error(dialect: str, reader: Served) -> None:
     """P10: 200, and the empty thought of the official encoder."""
-    prompt = prompt_text(tool_turn(dialect, None))
-    assert prompt == prompt_text(REASONED[dialect]).replace("<think>R4</think>", "<think></think>")
+    prompt = prompt_text(reader, tool_turn(dialect, None))
+    assert prompt == prompt_text(reader, REASONED[dialect]).replace("<think>R4</think>", "<think></think>")
 
 
 def test_a_thinking_block_is_signed_and_may_come_back_or_not() -> None:

@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -18,7 +19,8 @@ from whitedwarf.engine.generation import Completion
 from whitedwarf.engine.prefix import SaveReason
 from whitedwarf.engine.request import GREEDY, GenerateOptions, Reuse
 from whitedwarf.errors import UsageError
-from whitedwarf.kvstore.file import KvFile, Reason
+from whitedwarf.kvstore.file import KvFile
+from whitedwarf.kvstore.header import Reason
 from whitedwarf.kvstore.payload import PayloadKind
 from whitedwarf.model.base import Span
 from whitedwarf.prompt.special import SpecialToken
@@ -117,6 +119,20 @@ def test_files_of_either_format_are_gone_on_from_whichever_is_written(ask, loade
     for written_as in (serve, ds4):
         warm = ask(loaded, written_as, longer)
         assert (warm.finished.reuse, warm.ids) == (Reuse.DISK, cold.ids)
+
+
+def test_prompts_that_were_found_do_not_keep_others_from_being_saved(loaded, serve, tokenizer) -> None:
+    a, b = prompt(11, 700), prompt(12, 700)
+    with (
+        disk_prefixes(loaded, tokenizer, serve, Past(tokenizer)) as store,
+        Engine(loaded.transformer, prefix_budget_bytes=0, store=store) as engine,
+    ):
+        engine.submit(a, OPTIONS).result(PATIENCE_S)
+        while not files(serve):
+            time.sleep(0.01)
+        assert engine.submit(a, OPTIONS).result(PATIENCE_S).finished.reuse is Reuse.DISK
+        engine.submit(b, OPTIONS).result(PATIENCE_S)
+    assert len(list(serve.kv_disk_dir.glob("*.kv"))) == 2
 
 
 def test_a_packed_file_is_smaller(ask, loaded, serve, tmp_path) -> None:
@@ -333,6 +349,14 @@ def test_the_logits_after_the_last_token_are_in_the_file(open_store, loaded, ser
         held = np.frombuffer(file.payload(), "<f4", len(logits[-1]), place)
     assert np.array_equal(held, logits[-1])
     assert not [record for record in caplog.records if hasattr(record, "next_logits")]
+
+
+def test_the_engine_s_cold_save_carries_the_logits(ask, loaded, serve) -> None:
+    ask(loaded, replace(serve, kv_disk_format="ds4"), PROMPT)
+    [logits] = loaded.transformer.forward([Span(loaded.transformer.new_state(), np.array(PROMPT[:512], np.int32))])
+    with KvFile(the_file(serve)) as file:
+        held = np.frombuffer(file.payload(), "<f4", len(logits[-1]), 52 + 4 * 512)
+    assert np.array_equal(held, logits[-1])
 
 
 @pytest.mark.parametrize(("written_as", "told"), [("ds4", ["zeros"]), ("packed", [])])

@@ -15,7 +15,8 @@ from whitedwarf.prompt.encode import ModelVersion
 from whitedwarf.prompt.tokenizer import Tokenizer
 from whitedwarf.protocol.dialects import CHAT, COMPLETIONS, MESSAGES, RESPONSES, Dialect, Told
 from whitedwarf.protocol.policy import local
-from whitedwarf.respond import Reply, Road
+from whitedwarf.reply import Reply
+from whitedwarf.respond import Road
 from whitedwarf.server.stream import KEEPALIVE_S, told_pieces, wire
 
 DIALECTS = {
@@ -61,11 +62,11 @@ def test_signs_of_life_come_on_a_clock_that_progress_does_not_put_off(path: str,
 
     started_s = time.monotonic()
     anyio.run(run)
-    most = (time.monotonic() - started_s) / 0.05  # more than planned on a busy machine
+    took_s = time.monotonic() - started_s  # more than 0.4 s on a busy machine
     first, *rest = pieces
     signs = [told for piece in rest for told in piece if SILENT[DIALECTS[path]](told)]
     assert first or path == "/v1/completions"
-    assert 2 <= len(signs) <= most
+    assert 2 <= len(signs) <= took_s / 0.05
     assert reply.is_over
 
 

@@ -36,14 +36,16 @@ def test_repairs_unknown_fields_and_refusals_are_counted(tokenizer: Tokenizer) -
         server.client.post(PLACE, json={})
         server.client.post("/v1/messages", content=b"x")
         server.client.get("/nowhere")
+        server.client.get("/v1/models/nobody")
         server.client.get("/v1/responses")
         server.client.get("/metrics", headers={"host": "evil.example"})
         text = server.client.get("/metrics").text
         repairs = [line for line in text.splitlines() if line.startswith("whitedwarf_repairs_total{")]
         assert sum(float(line.split()[-1]) for line in repairs) >= 1
         assert server.metric('whitedwarf_unknown_fields_total{dialect="chat"}') == 2
-        for dialect, status in (("chat", 400), ("messages", 415), ("other", 404), ("responses", 405), ("other", 403)):
+        for dialect, status in (("chat", 400), ("messages", 415), ("responses", 405), ("other", 403)):
             assert server.metric(f'whitedwarf_requests_total{{dialect="{dialect}",end="refused_{status}"}}') == 1
+        assert server.metric('whitedwarf_requests_total{dialect="other",end="refused_404"}') == 2
 
 
 def test_a_missing_key_is_counted(tokenizer: Tokenizer) -> None:

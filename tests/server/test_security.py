@@ -19,6 +19,7 @@ import pytest
 from server.serving import BODIES, JSON, PATIENCE_S, HandEngine, Running, says, serving
 from server.test_listen import all_of
 from whitedwarf.bench.serve_process import started
+from whitedwarf.errors import UsageError
 from whitedwarf.prompt.tokenizer import Tokenizer
 from whitedwarf.server import body, listen
 from whitedwarf.server.auth import ApiKeys
@@ -143,6 +144,17 @@ def test_no_key_is_ever_told(tokenizer: Tokenizer, caplog: pytest.LogCaptureFixt
     for secret in (offered, SECRET):
         assert secret not in said
         assert secret not in log
+
+
+def test_the_key_file_that_is_checked_is_the_one_that_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown, private = tmp_path / "shown", tmp_path / "private"
+    for path, mode in ((shown, 0o644), (private, 0o600)):
+        path.write_text("key\n")
+        path.chmod(mode)
+    facts = private.stat()
+    monkeypatch.setattr(Path, "stat", lambda path: facts)  # as if exchanged after it was opened
+    with pytest.raises(UsageError, match="others may use it"):
+        ApiKeys.from_file(shown)
 
 
 TRICKS = [

@@ -178,6 +178,25 @@ def test_no_key_and_no_header_gets_into_it(tokenizer: Tokenizer, file: TraceFile
     assert not any(word in text.lower() for word in ("sesame", "crumbs", "wrong", "authorization", "x-api-key"))
 
 
+@pytest.mark.parametrize("is_streamed", [True, False], ids=["streamed", "whole"])
+def test_a_client_that_leaves_has_a_block_with_what_was_said(
+    is_streamed: bool, tokenizer: Tokenizer, file: TraceFile, path: Path
+) -> None:
+    engine = HandEngine()
+    body = json.dumps({**BODIES["/v1/messages"], "stream": is_streamed}).encode()
+    head = b"POST /v1/messages HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    with serving(engine, tokenizer, trace=Trace(file, tokenizer)) as server:
+        connection = server.connect(head + b"content-length: %d\r\n\r\n" % len(body) + body)
+        request = engine.next_request()
+        request.put(Prefilled(0, 1), Prefilled(1, 1), *map(Token, tokenizer.encode("Half a")))
+        while "Half a" not in path.read_text():
+            pass
+        connection.close()
+        request.wait_until_cancelled()
+    assert "the engine was not heard to the end\n" in path.read_text()
+    assert "end: cancelled\nfinish: none\n" in path.read_text()
+
+
 def test_what_is_refused_has_a_block_too(tokenizer: Tokenizer, file: TraceFile, path: Path) -> None:
     assert ask(tokenizer, file, HandEngine(), "/v1/messages", messages=[]) == 400
     assert ask(tokenizer, file, HandEngine(error=EngineBusyError("64 wait")), "/v1/messages") == 429

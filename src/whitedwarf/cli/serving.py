@@ -179,6 +179,7 @@ def _engine(loaded: LoadedModel, serve: ServeSettings, store: DiskPrefixes | Non
         max_parallel=serve.parallel,
         max_waiting=serve.max_waiting,
         prefix_budget_bytes=serve.kv_ram_mb << 20,
+        power_percent=serve.power,
         store=store,
     )
 

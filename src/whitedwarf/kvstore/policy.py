@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from whitedwarf.errors import UsageError
-from whitedwarf.kvstore.file import Reason
+from whitedwarf.kvstore.header import Reason
 
 HIT_HALF_LIFE_S = 6 * 3600
 FORGOTTEN_HITS = 0.01  # fewer, after decay, count as none

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from whitedwarf.kvstore.file import Reason
+from whitedwarf.kvstore.header import Reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,52 +6,27 @@ look and load, one at a time saves; other processes may use the directory too.
 """
 
 import hashlib
-import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
+
+import numpy as np
 
 from whitedwarf.errors import FileFormatError
 from whitedwarf.kvstore import dsv4, packed, policy
 from whitedwarf.kvstore.directory import Directory, Log
-from whitedwarf.kvstore.file import (
-    HAS_TOOLS,
-    HEAD_BYTES,
-    KNOWN_FLAGS,
-    LONGEST_ID_BYTES,
-    TEXT_SIZE,
-    Header,
-    KvFile,
-    Reason,
-    ToolBlocks,
-    encode_tools,
-)
-from whitedwarf.kvstore.payload import Ids, Layout, Payload, PayloadFormat, PayloadKind
-from whitedwarf.kvstore.policy import Entry, Incoming, Limits
+from whitedwarf.kvstore.file import HEAD_BYTES, TEXT_SIZE, KvFile
+from whitedwarf.kvstore.header import HAS_TOOLS, KNOWN_FLAGS, Header, Reason
+from whitedwarf.kvstore.payload import Ids, Payload, PayloadFormat, PayloadKind
+from whitedwarf.kvstore.policy import Entry, Incoming
+from whitedwarf.kvstore.room import Room
+from whitedwarf.kvstore.settings import StoreSettings
 from whitedwarf.kvstore.stats import StoreStats, Tally
-from whitedwarf.kvstore.tool_index import ToolIndex, occurring
+from whitedwarf.kvstore.tool_index import ToolIndex
+from whitedwarf.kvstore.tool_map import LONGEST_ID_BYTES, ToolBlocks, encode_tools, occurring
 
-MAX_SPARED = 16  # more than requests that usually run at a time
-DEFAULT_BUDGET_BYTES = 4096 << 20
 FORMATS: dict[PayloadKind, PayloadFormat] = {PayloadKind.DS4: dsv4, PayloadKind.PACKED: packed}
-
-
-@dataclass(frozen=True, slots=True)
-class StoreSettings:
-    """What the store must know of the model beside, and the user's wishes. Marks of 0 match every file."""
-
-    directory: Path
-    layout: Layout
-    quant_bits: int = 2
-    model_id: int = 0
-    model_mark: int = 0  # of the weights, 16 bits
-    payload_kind: PayloadKind = PayloadKind.PACKED  # of files to be written; both are read
-    same_quant_only: bool = False
-    budget_bytes: int = DEFAULT_BUDGET_BYTES
-    limits: Limits = field(default_factory=Limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +48,10 @@ class KvStore:
         self.settings = settings
         self._log, self._clock = log, clock
         self._tally = Tally()
-        self._choosing = threading.Lock()
-        self._spared: deque[str] = deque(maxlen=MAX_SPARED)  # the most recent last
-        self._used_up: set[str] = set()
         self._directory = Directory(settings.directory, log, self._tally, self._entry)
         self._tool_index = ToolIndex(self._directory)
-        self._evict(None)
+        self._room = Room(self._directory, settings.budget_bytes, log, self._tally)
+        self._room.make(self._now())
 
     @property
     def stats(self) -> StoreStats:
@@ -104,14 +77,8 @@ class KvStore:
         return self._directory.read(entry.name, _ids)
 
     def spare(self, entry: Entry) -> None:
-        """It is needed: from now on it is evicted only after others. Whether it is still there shows when it is read.
-
-        The last few are remembered: what running requests came from must not go for what they save.
-        """
-        with self._choosing:
-            if entry.name in self._spared:
-                self._spared.remove(entry.name)
-            self._spared.append(entry.name)
+        """It is needed: from now on it is evicted only after others. That it is still there shows when it is read."""
+        self._room.spare(entry.name)
 
     def load(self, entry: Entry, prompt: bytes) -> Hit | None:
         """Read one candidate, and count the hit; None (and a line in the log) when it cannot be used.
@@ -146,12 +113,12 @@ class KvStore:
     ) -> str | None:
         """Keep the payload under its text -> the file's name; None when it was not written (the log says why).
 
-        Of `tools` only the blocks that occur in the text are kept. A usable file of the same text in as many tokens
-        keeps its payload: then, or when there is no room, the layers of this one are never asked for.
+        Of `tools` only the blocks that occur in the text are kept. A usable file of the same text in the same
+        tokens keeps its payload: then, or when there is no room, the layers of this one are never asked for.
         """
         name = hashlib.sha1(text).hexdigest()
         blocks = _blocks_in(text, tools or {})
-        if self._touch(name, text, payload.num_tokens, blocks):
+        if self._touch(name, text, payload.ids, blocks):
             return name
         size = FORMATS[payload.kind].payload_bytes(payload, self.settings.layout)
         total = HEAD_BYTES + len(text) + size + (len(encode_tools(blocks)) if blocks else 0)
@@ -160,12 +127,12 @@ class KvStore:
             self._tally.add(failed=1)
             return None
         incoming = self._incoming(name, text, total)
-        self._evict(incoming)
+        self._room.make(self._now(), incoming)
         started = time.monotonic()
         header = self._header(payload, size, reason, flags | (HAS_TOOLS if blocks else 0))
         if not self._write(name, text, payload, header, blocks):
             return None
-        self._retire(incoming.prefixes)
+        self._room.retire(incoming.prefixes)
         self._directory.entries()  # `stats` tell of the new one
         self._tally.stored(reason, total, time.monotonic() - started)
         self._tell(f"stored ({reason.name.lower()})", name, payload.num_tokens, total, started)
@@ -189,25 +156,26 @@ class KvStore:
     def _count(self, entry: Entry) -> None:
         try:
             if policy.after_hit(entry.num_tokens, self.settings.limits) == "consume":
-                self._used_up.add(entry.name)
+                self._room.use_up(entry.name)
             with KvFile(self._directory.path_of(entry.name), writable=True) as file:
                 file.count_hit(self._now())
         except (OSError, FileFormatError) as error:
             self._log(f"kv cache: could not count the hit of {entry.name[:12]}: {error}")
 
-    def _touch(self, name: str, text: bytes, num_tokens: int, blocks: ToolBlocks) -> bool:
-        """Whether a usable file of this text is there already, in as many tokens; then it gets the new blocks."""
+    def _touch(self, name: str, text: bytes, ids: Ids, blocks: ToolBlocks) -> bool:
+        """Whether a usable file of this text in these tokens is there already; then it gets the new blocks."""
         entry = self._directory.entries().get(name)
-        if entry is None or not entry.is_usable or entry.num_tokens != num_tokens:
+        if entry is None or not entry.is_usable or entry.num_tokens != len(ids):
             return False
         try:
             with KvFile(self._directory.path_of(name), writable=True) as file:
-                return file.text() == text and self._add_tools(file, blocks)
+                is_same = file.text() == text and np.array_equal(_ids(file), ids)
+                return is_same and self._add_tools(file, text, blocks)
         except (OSError, FileFormatError):
             return False
 
-    def _add_tools(self, file: KvFile, blocks: ToolBlocks) -> bool:
-        held = file.tools()
+    def _add_tools(self, file: KvFile, text: bytes, blocks: ToolBlocks) -> bool:
+        held = occurring(file.tools(), text)
         # what follows the payload of a file with flags unknown here is not ours to cut off
         if blocks.items() <= held.items() or file.header.flags & ~KNOWN_FLAGS:
             file.mark_used(self._now())
@@ -250,33 +218,9 @@ class KvStore:
         prefixes = {entry.name for entry in entries if names.get(entry.text_bytes) == entry.name}
         return Incoming(size, self.settings.layout.context_length, prefixes)
 
-    def _evict(self, incoming: Incoming | None) -> None:
-        with self._choosing:
-            chosen = policy.victims(self.entries(), self.settings.budget_bytes, self._now(), incoming, self._spared)
-            gone = [entry for entry in chosen if self._remove(entry.name)]
-        self._tally.add(evicted=len(gone))
-        for entry in gone:
-            self._log(f"kv cache: evicted {entry.name[:12]}, {entry.num_tokens} tokens, {entry.file_bytes} bytes")
-
-    def _retire(self, prefixes: Set[str]) -> None:
-        """Remove what was used up, now that it is part of a longer file."""
-        for name in prefixes & self._used_up:
-            self._used_up.discard(name)
-            if self._remove(name):
-                self._tally.add(consumed=1)
-                self._log(f"kv cache: consumed {name[:12]}")
-
-    def _remove(self, name: str) -> bool:
-        try:
-            self._directory.remove(name)
-        except OSError as error:
-            self._log(f"kv cache: could not remove {name[:12]}: {error}")
-            return False
-        return True
-
     def _entry(self, file: KvFile) -> Entry:
         header, name = file.header, file.path.stem
-        problem = self._problem(header)
+        problem = self.settings.problem(header)
         if problem is not None:
             self._directory.skip(f"{name}.kv: {problem}")
         return Entry(
@@ -292,21 +236,6 @@ class KvStore:
             has_tools=bool(header.flags & HAS_TOOLS),
             is_usable=problem is None,
         )
-
-    def _problem(self, header: Header) -> str | None:
-        """Why a healthy file is of no use here. It counts towards the budget all the same."""
-        settings, context = self.settings, self.settings.layout.context_length
-        if header.context_length > context:
-            return f"saved with context {header.context_length}, here it is {context}"
-        if settings.same_quant_only and header.quant_bits != settings.quant_bits:
-            return f"saved with {header.quant_bits} bits, the model here has {settings.quant_bits}"
-        if header.model_id != settings.model_id:
-            return f"saved with model id {header.model_id}, here it is {settings.model_id}"
-        if _differ(header.row_kind, settings.layout.row_kind):
-            return f"saved with rows of kind {header.row_kind}, here it is {settings.layout.row_kind}"
-        if _differ(header.model_mark, settings.model_mark):
-            return f"saved with weights marked {header.model_mark:#06x}, here it is {settings.model_mark:#06x}"
-        return None
 
     def _now(self) -> int:
         return int(self._clock())
@@ -334,8 +263,3 @@ def _blocks_in(text: bytes, tools: ToolBlocks) -> dict[str, bytes]:
     """The blocks that occur in the text (all calls of a message share one), under ids that a reader takes."""
     usable = {call_id: block for call_id, block in tools.items() if 1 <= len(call_id.encode()) <= LONGEST_ID_BYTES}
     return occurring(usable, text)
-
-
-def _differ(mark: int, other: int) -> bool:
-    """0 says nothing."""
-    return mark != other and 0 not in (mark, other)

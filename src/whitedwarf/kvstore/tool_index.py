@@ -1,9 +1,11 @@
 """Which files hold which tool calls, so that asking for a call opens only those that have it."""
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Set
 
 from whitedwarf.kvstore.directory import Directory, Signature
-from whitedwarf.kvstore.file import KvFile, ToolBlocks
+from whitedwarf.kvstore.file import KvFile
+from whitedwarf.kvstore.tool_map import occurring
 
 
 class ToolIndex:
@@ -11,17 +13,23 @@ class ToolIndex:
 
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
+        self._asking = threading.Lock()
         self._known: dict[str, tuple[Signature | None, frozenset[str]]] = {}
 
     def blocks(self, names: Iterable[str], wanted: Set[str]) -> dict[str, bytes]:
         """The blocks of these calls in the files of these names."""
-        names, found = set(names), dict[str, bytes]()
+        names = set(names)
+        with self._asking:
+            self._known = {name: known for name, known in self._known.items() if name in names}
+            return self._found(names, wanted)
+
+    def _found(self, names: Iterable[str], wanted: Set[str]) -> dict[str, bytes]:
+        found: dict[str, bytes] = {}
         for name in self._holding(names, wanted):
             missing = wanted - found.keys()
             if not missing:
                 break
             found |= self._read(name, _blocks_of(missing)) or {}
-        self._known = {name: known for name, known in self._known.items() if name in names}
         return found
 
     def _holding(self, names: Iterable[str], wanted: Set[str]) -> Iterator[str]:
@@ -44,9 +52,3 @@ def _blocks_of(wanted: Set[str]) -> Callable[[KvFile], dict[str, bytes]]:
         return occurring(blocks, text)
 
     return read
-
-
-def occurring(blocks: ToolBlocks, text: bytes) -> dict[str, bytes]:
-    """Those that occur in the text, as all of a file do unless it is damaged. Calls of a message share one."""
-    present = {block for block in set(blocks.values()) if block and block in text}
-    return {call_id: block for call_id, block in blocks.items() if block in present}

@@ -14,6 +14,8 @@ Words = tuple[str, ...]
 
 DSML = SpecialToken.DSML.value
 _END = re.compile(r"\A ?(?:tool_)?calls>")
+_ENDS = tuple(f"</{DSML}{word}>".encode() for word in ("tool_calls", " calls"))
+_BARE = len(f"</{DSML}".encode())
 _BLOCKS = re.compile(
     f"<{DSML}(?:tool_calls| calls)>.*?</{DSML}(?:tool_calls| calls)>".encode(),
     re.DOTALL,
@@ -43,8 +45,11 @@ def spelt(words: Words) -> bytes:
 
 
 def blocks_in(text: bytes) -> list[bytes]:
-    """All whole blocks that a text spells, in order, each from its first tag on."""
-    return _BLOCKS.findall(text)
+    """All whole blocks that a text spells, in order, each from its first tag on.
+
+    One that lacks nothing but some of its last word is whole: the last token of an answer is drawn, but never run.
+    """
+    return _BLOCKS.findall(text + _missing_end(text))
 
 
 def words_of(block: bytes) -> Words | None:
@@ -55,6 +60,11 @@ def words_of(block: bytes) -> Words | None:
         return None
     is_whole = len(pieces) >= 3 and pieces[0].strip() == "<" and _END.fullmatch(pieces[-1])
     return pieces if is_whole else None
+
+
+def _missing_end(text: bytes) -> bytes:
+    ends = (end[cut:] for end in _ENDS for cut in range(_BARE, len(end)) if text.endswith(end[:cut]))
+    return next(ends, b"")
 
 
 def _after(ids: Sequence[int], marker: int) -> list[int]:

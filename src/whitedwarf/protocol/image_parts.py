@@ -5,16 +5,31 @@ place closer by, that one is `error_path`. Every function raises RefusedRequest 
 memory grow with the image's length and no faster. Does not look inside the image: prompt/images.py does.
 """
 
+from collections.abc import Iterable
+
 from whitedwarf.conversation.content import DataUrlImage, ImageDetail, ImageSource, UrlImage
+from whitedwarf.conversation.message import Message, SystemMessage, ToolMessage, UserMessage
 from whitedwarf.prompt.data_url import DataUrl, canonical_base64
 from whitedwarf.protocol.failures import RefusedRequest
 from whitedwarf.protocol.fields import quoted
+from whitedwarf.protocol.policy import Policy
 
 UNSUPPORTED_IMAGE = "[Unsupported Image]"
 """What stands for every image, unchecked, in prompts of models that see none."""
 
 FILE_ID_REFUSED = "file_id is not supported. Pass the image as a base64 data url instead."
 _MEDIA_TYPES = frozenset({"image/jpeg", "image/jpg", "image/png", "image/gif", "image/webp"})
+
+_UNSEEN = f"This model sees no images: it is told {UNSUPPORTED_IMAGE} in place of each."
+
+
+def unseen_images(messages: Iterable[Message], policy: Policy) -> tuple[str, ...]:
+    """A sentence where a request has images that its model does not see; the official library has none for it."""
+    if policy.is_official:
+        return ()
+    said = (message.content for message in messages if isinstance(message, SystemMessage | UserMessage | ToolMessage))
+    is_told = any(isinstance(content, str) and UNSUPPORTED_IMAGE in content for content in said)
+    return (_UNSEEN,) if is_told else ()
 
 
 def image_url_source(

@@ -6,7 +6,7 @@ from whitedwarf.config import ServeSettings
 from whitedwarf.gguf.reader import GgufFile
 from whitedwarf.kvstore.payload import Layout, PayloadKind
 from whitedwarf.kvstore.policy import Limits
-from whitedwarf.kvstore.store import StoreSettings
+from whitedwarf.kvstore.settings import StoreSettings
 from whitedwarf.model.config import KvCache
 from whitedwarf.model.transformer import Transformer
 

@@ -17,14 +17,15 @@ from whitedwarf.conversation.json_value import Json
 from whitedwarf.errors import WhitedwarfError
 from whitedwarf.protocol.dialects import CHAT, Dialect, Told
 from whitedwarf.protocol.failures import Failure, FailureKind
-from whitedwarf.respond import Prepared, Reply, Road
+from whitedwarf.reply import Prepared, Reply
+from whitedwarf.respond import Road
 from whitedwarf.server.body import MAX_BODY_BYTES, BodyRefused, ReadingRoom, check_headers, read_body
 from whitedwarf.server.facts import Facts
 from whitedwarf.server.metrics import CONTENT_TYPE, Metrics
 from whitedwarf.server.models import ServedModel
 from whitedwarf.server.openapi import openapi_document
 from whitedwarf.server.props import props
-from whitedwarf.server.refusal import refusal
+from whitedwarf.server.refusal import counted_as, refusal
 from whitedwarf.server.request_trace import Trace
 from whitedwarf.server.status_page import PAGE_HEADERS, StatusPage
 from whitedwarf.server.stream import KEEPALIVE_S, StreamedReply, told_whole, unless_gone
@@ -77,7 +78,9 @@ class Endpoints:
         if asked == self.model.id:
             return JSONResponse(self.model.as_json())
         message = f"there is no model {asked!r:.80} here: {self.model.id} is loaded (requests may give any name)"
-        return refusal(Failure(FailureKind.UNKNOWN_MODEL, message), CHAT)
+        failure = Failure(FailureKind.UNKNOWN_MODEL, message)
+        self.metrics.count_refused(counted_as(request.url.path), failure.status)
+        return refusal(failure, CHAT)
 
     async def health(self, request: Request) -> Response:
         """GET /health."""
@@ -117,16 +120,19 @@ class Endpoints:
             return Response(status_code=_GONE) if body is None else await act(request, dialect, body)
         except BodyRefused as refused:
             # What the client still sends is not read, so the connection is of no more use.
-            return self._refused(refused.failure, dialect, {"connection": "close"})
+            return self._refused(request, refused.failure, dialect, {"connection": "close"})
         except WhitedwarfError as error:
             failure = Failure.of(error)
             if self.trace is not None and body is not None:
                 self.trace.refused(next(self.numbers), dialect.name, body, failure)
-            return self._refused(failure, dialect)
+            return self._refused(request, failure, dialect)
 
-    def _refused(self, failure: Failure, dialect: Dialect, headers: dict[str, str] | None = None) -> Response:
+    def _refused(
+        self, request: Request, failure: Failure, dialect: Dialect, headers: dict[str, str] | None = None
+    ) -> Response:
         self.metrics.count_refused(dialect.name, failure.status)
-        log.info("request_refused", extra={"dialect": dialect.name, "status": failure.status, "why": failure.message})
+        facts = {"id": request.state.id, "dialect": dialect.name, "status": failure.status, "why": failure.message}
+        log.info("request_refused", extra=facts)
         return refusal(failure, dialect, headers)
 
     async def _count(self, request: Request, dialect: Dialect, body: bytes) -> Response:
@@ -144,8 +150,8 @@ class Endpoints:
         except WhitedwarfError as error:
             if trace is not None:
                 trace.end("refused", Failure.of(error))
-            return self._refused(Failure.of(error), dialect)
-        reply.witness = watch = Watch(number, prepared, self.metrics, trace)
+            return self._refused(request, Failure.of(error), dialect)
+        reply.witness = watch = Watch(number, prepared, self.metrics, trace, request.state.id)
         headers = _warnings(prepared)
         if prepared.is_streamed:
             return StreamedReply(reply, dialect, headers, lambda: watch.end(reply), self.keepalive_s)

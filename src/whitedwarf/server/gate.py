@@ -1,8 +1,12 @@
 """What every request has to pass before it reaches an endpoint: Host, Origin, key. (Its content type: body.py.)
 
+Every response carries the request's id, under the names by which OpenAI's and Anthropic's libraries find it; the log
+has it too.
+
 A plain ASGI layer, because Starlette's own middleware would stand between a stream and the news that its client left.
 """
 
+import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -17,6 +21,8 @@ from whitedwarf.server.refusal import counted_as, dialect_of, refusal
 
 OPEN_PATHS = ("/health",)
 """Answered without a key: whoever watches over a server need not be able to use it."""
+
+ID_HEADERS = ("x-request-id", "request-id")
 
 _CORS = {
     "access-control-allow-origin": "*",
@@ -39,8 +45,8 @@ class Gate:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        shown = _with_headers(send, _CORS.items()) if self.hosts.allows_all_origins else send
-        await self._next(scope)(scope, receive, shown)
+        added = dict.fromkeys(ID_HEADERS, _new_id(scope)) | (_CORS if self.hosts.allows_all_origins else {})
+        await self._next(scope)(scope, receive, _with_headers(send, added.items()))
 
     def _next(self, scope: Scope) -> ASGIApp:
         headers = Headers(scope=scope)
@@ -71,6 +77,13 @@ class Gate:
             return None
         what = "expected a key of this server as `Authorization: Bearer KEY` or `x-api-key: KEY`"
         return Failure(FailureKind.UNAUTHORIZED, what)
+
+
+def _new_id(scope: Scope) -> str:
+    """Made here, and kept where endpoints find it: `request.state.id`."""
+    request_id = f"req_{secrets.token_hex(12)}"
+    scope.setdefault("state", {})["id"] = request_id
+    return request_id
 
 
 def _ambiguous(headers: Headers) -> Failure | None:

@@ -50,8 +50,10 @@ class ServedModel:
             "owned_by": "whitedwarf",
             "name": self.name,
             "display_name": self.name,
+            "lifecycle": "active",
             "context_length": self.context_length,
             "max_input_tokens": self.context_length,
+            "max_tokens": self.context_length,
             "top_provider": provider,
             "supported_parameters": list[Json](_PARAMETERS),
         }

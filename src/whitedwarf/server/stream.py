@@ -19,7 +19,7 @@ from whitedwarf.engine.generation import Generation
 from whitedwarf.engine.request import Event, Finished
 from whitedwarf.errors import WhitedwarfError
 from whitedwarf.protocol.dialects import Dialect, Told
-from whitedwarf.respond import Reply
+from whitedwarf.reply import Reply
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from whitedwarf.conversation.events import Event as Said
 from whitedwarf.conversation.events import Repair
 from whitedwarf.engine.request import Event, Finished, Prefilled, Token
-from whitedwarf.respond import Prepared, Reply
+from whitedwarf.reply import Prepared, Reply
 from whitedwarf.server.metrics import SHORTEST_TIMED_S, Metrics
 from whitedwarf.server.progress import Progress
 from whitedwarf.server.request_trace import RequestTrace
@@ -19,10 +19,18 @@ log = logging.getLogger(__name__)
 
 
 class Watch:
-    """A witness of request `number`, which was queued just now."""
+    """A witness of request `number`, which was queued just now; `request_id` is what its client knows it by."""
 
-    def __init__(self, number: int, prepared: Prepared, metrics: Metrics, trace: RequestTrace | None = None) -> None:
+    def __init__(
+        self,
+        number: int,
+        prepared: Prepared,
+        metrics: Metrics,
+        trace: RequestTrace | None = None,
+        request_id: str = "",
+    ) -> None:
         self._number = number
+        self._id = request_id
         self._dialect = prepared.dialect.name
         self._metrics = metrics
         self._trace = trace
@@ -73,6 +81,7 @@ class Watch:
     def _facts(self, reply: Reply, end: str, seconds: float) -> dict[str, object]:
         return {
             "request": self._number,
+            "id": self._id,
             "dialect": self._dialect,
             "end": end,
             "prompt": reply.prompt_tokens,

@@ -21,6 +21,7 @@ from whitedwarf.protocol.anthropic.request import MessagesRequest, read_official
 from whitedwarf.protocol.anthropic.tools import Toolbox
 from whitedwarf.protocol.converted import Converted, MessagesReply
 from whitedwarf.protocol.failures import RefusedRequest
+from whitedwarf.protocol.image_parts import unseen_images
 from whitedwarf.protocol.missing_reasoning import check_reasoning, with_reasoning
 from whitedwarf.protocol.notes import Notes
 from whitedwarf.protocol.parsing import parse_options
@@ -69,7 +70,11 @@ def convert(body: Json, policy: Policy, memory: RecipeMemory | None = None) -> C
         parsing=parsing,
         is_streamed=request.is_streamed,
         reply=MessagesReply(is_thinking=is_thinking and parsing.start is not ParseStart.CONTENT_CONTINUED),
-        warnings=notes.sentences + _sampling_warnings(request, policy, is_thinking=is_thinking),
+        warnings=(
+            *notes.sentences,
+            *_sampling_warnings(request, policy, is_thinking=is_thinking),
+            *unseen_images(messages, policy),
+        ),
         unknown_fields=unread_fields(body),
     )
 

@@ -14,6 +14,7 @@ from whitedwarf.prompt.parse_options import ParseOptions, ParseStart
 from whitedwarf.prompt.recipe_memory import RecipeMemory
 from whitedwarf.protocol.converted import ChatReply, Converted
 from whitedwarf.protocol.failures import RefusedRequest
+from whitedwarf.protocol.image_parts import unseen_images
 from whitedwarf.protocol.openai_chat.history import Setting, converted_messages
 from whitedwarf.protocol.openai_chat.local_request import read_local
 from whitedwarf.protocol.openai_chat.prefix import check_prefix_use, parse_start, without_early_prefixes
@@ -49,7 +50,7 @@ def convert(body: Json, policy: Policy, memory: RecipeMemory | None = None) -> C
         parsing=parsing,
         is_streamed=bool(reading.request.stream),
         reply=_reply(reading, conversation, parsing, policy),
-        warnings=reading.warnings + accepted.warnings,
+        warnings=reading.warnings + accepted.warnings + unseen_images(conversation.messages, policy),
         unknown_fields=reading.unknown_fields,
     )
 

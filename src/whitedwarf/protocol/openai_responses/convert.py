@@ -12,6 +12,7 @@ from whitedwarf.prompt.parse_options import ParseOptions, ParseStart
 from whitedwarf.prompt.recipe_memory import RecipeMemory
 from whitedwarf.protocol.converted import Converted, ResponsesReply
 from whitedwarf.protocol.failures import RefusedRequest
+from whitedwarf.protocol.image_parts import unseen_images
 from whitedwarf.protocol.missing_reasoning import check_reasoning, with_reasoning
 from whitedwarf.protocol.openai_responses.choice import chosen_of
 from whitedwarf.protocol.openai_responses.declarations import CustomTool, SearchTool, Tool
@@ -67,7 +68,11 @@ def convert(body: Json, policy: Policy, memory: RecipeMemory | None = None) -> C
         parsing=_parsing(conversation, checked_stop_strings(reading.stop, policy), policy),
         is_streamed=request.stream,
         reply=_reply(request, known, policy, is_thinking=is_thinking),
-        warnings=reading.warnings + sampling_warnings(reading, policy, is_thinking=is_thinking),
+        warnings=(
+            *reading.warnings,
+            *sampling_warnings(reading, policy, is_thinking=is_thinking),
+            *unseen_images(messages, policy),
+        ),
         unknown_fields=reading.unknown_fields,
     )
 

@@ -1,0 +1,47 @@
+"""Every length of prompt with every length of suffix, from disk after a restart: the same bits (demand.md P16)."""
+
+from pathlib import Path
+
+import pytest
+
+from engine.bits import (
+    FEW_SUFFIXES,
+    LENGTHS,
+    ROOMY,
+    ask,
+    cold,
+    dealt,
+    extended,
+    first_token,
+    on_disk,
+    prompt,
+    reference,
+)
+from whitedwarf.engine.request import Reuse
+
+pytestmark = pytest.mark.slow
+
+every_length = pytest.mark.parametrize("length", LENGTHS)
+
+
+@every_length
+def test_from_disk_after_a_restart(length: int, tmp_path: Path) -> None:
+    with on_disk(tmp_path) as engine:
+        assert ask(engine, prompt(length)).finished.reuse is Reuse.NONE
+    with on_disk(tmp_path) as engine:
+        for suffix in dealt(length)[:: 2 if length < 1000 else 6]:
+            answer = ask(engine, extended(length, suffix), 1)
+            assert (answer.finished.reuse, answer.finished.reused_tokens) == (Reuse.DISK, length)
+            assert answer.tokens == (first_token(reference(length)[suffix]),)
+
+
+@every_length
+def test_answers_after_a_restart_go_on_alike(length: int, tmp_path: Path) -> None:
+    with on_disk(tmp_path, ROOMY) as engine:
+        ask(engine, prompt(length))
+    with on_disk(tmp_path, ROOMY) as engine:
+        for number, suffix in enumerate(FEW_SUFFIXES[:: 1 if length < 1000 else 5]):
+            ids = extended(length, suffix)
+            answer = ask(engine, ids)
+            assert answer.finished.reuse is Reuse.DISK or number
+            assert answer.tokens == cold(ids)
