@@ -17,7 +17,9 @@ from engine.bits import (
     prompt,
     reference,
 )
+from whitedwarf.config import ServeSettings
 from whitedwarf.engine.request import Reuse
+from whitedwarf.engine.stops import ANSWER_STEP
 
 pytestmark = pytest.mark.slow
 
@@ -45,3 +47,16 @@ def test_answers_after_a_restart_go_on_alike(length: int, tmp_path: Path) -> Non
             answer = ask(engine, ids)
             assert answer.finished.reuse is Reuse.DISK or number
             assert answer.tokens == cold(ids)
+
+
+def test_a_state_saved_in_the_middle_of_an_answer_is_what_a_prompt_makes_of_the_same_tokens(tmp_path: Path) -> None:
+    steps = ServeSettings(kv_cache_continued_interval_tokens=ANSWER_STEP, kv_cache_cold_max_tokens=0)
+    ids = prompt(ANSWER_STEP - 140)
+    with on_disk(tmp_path, saves=steps) as engine:
+        answer = [token.id for token in ask(engine, ids, 150).tokens]
+    for suffix in (1, 300):
+        longer = (*ids, *answer, *prompt(suffix, seed=7))
+        with on_disk(tmp_path, saves=steps) as engine:
+            again = ask(engine, longer)
+        assert (again.finished.reuse, again.finished.reused_tokens) == (Reuse.DISK, ANSWER_STEP)
+        assert again.tokens == cold(longer)
