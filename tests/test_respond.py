@@ -17,7 +17,8 @@ from whitedwarf.prompt.tokenizer import Tokenizer
 from whitedwarf.protocol.dialects import CHAT, COMPLETIONS, DIALECTS, MESSAGES, RESPONSES, Dialect, Told
 from whitedwarf.protocol.failures import ContextLengthExceeded
 from whitedwarf.protocol.policy import local
-from whitedwarf.respond import Reply, Road
+from whitedwarf.reply import Reply
+from whitedwarf.respond import Road
 
 __all__ = ["tokenizer"]  # a fixture
 

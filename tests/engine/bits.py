@@ -7,6 +7,7 @@ Answers are compared whole: ids, the logits of the 128 best tokens bit by bit, a
 import functools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,12 @@ FEW_SUFFIXES = (1, 2, 3, 17, 128, 300)
 NUM_BEST = 128
 MIN_TOKENS = 64
 ROOMY = 1 << 30
+WHOLE_PROMPTS = ServeSettings(
+    kv_cache_min_tokens=MIN_TOKENS,
+    kv_cache_boundary_align_tokens=1,
+    kv_cache_boundary_trim_tokens=0,
+    kv_cache_continued_interval_tokens=0,
+)
 
 
 def options(num_tokens: int) -> GenerateOptions:
@@ -88,15 +95,9 @@ def ask(engine: Engine, ids: Sequence[int] | Ids, num_tokens: int = 5) -> Comple
 
 
 @contextmanager
-def on_disk(folder: Path, ram_bytes: int = 0) -> Iterator[Engine]:
-    """An engine that saves every prompt whole, and so begins where one before it ended."""
-    serve = ServeSettings(
-        kv_disk_dir=folder,
-        kv_cache_min_tokens=MIN_TOKENS,
-        kv_cache_boundary_align_tokens=1,
-        kv_cache_boundary_trim_tokens=0,
-        kv_cache_continued_interval_tokens=0,
-    )
+def on_disk(folder: Path, ram_bytes: int = 0, saves: ServeSettings = WHOLE_PROMPTS) -> Iterator[Engine]:
+    """An engine that begins where one before it ended."""
+    serve = replace(saves, kv_disk_dir=folder)
     settings = disk_settings(serve, nano().transformer, nano().gguf, quality=False)
     assert settings is not None
     with (

@@ -2,6 +2,7 @@
 
 import random
 
+import numpy as np
 import pytest
 
 from engine.bits import (
@@ -18,8 +19,10 @@ from engine.bits import (
     prompt,
     reference,
 )
+from fakes.prefix_store import FakeStore
 from whitedwarf.engine.engine import Engine
 from whitedwarf.engine.request import Reuse
+from whitedwarf.model.base import Span
 
 pytestmark = pytest.mark.slow
 
@@ -60,3 +63,14 @@ def test_answers_from_memory_go_on_alike(length: int) -> None:
         for suffix in FEW_SUFFIXES[:: 1 if length < 1000 else 5]:
             ids = extended(length, suffix)
             assert ask(engine, ids).tokens == ask(engine, ids).tokens == cold(ids)
+
+
+def test_the_logits_offered_to_a_store_are_those_after_its_tokens() -> None:
+    store, model = FakeStore(), nano().transformer
+    with Engine(model, prefix_budget_bytes=ROOMY, store=store) as engine:
+        ask(engine, prompt(600), 4)
+    assert sorted({len(ids) for ids in store.offered}) == [256, 512, 600, 603]
+    for ids, logits in zip(store.offered, store.offered_logits, strict=True):
+        (expected,) = model.forward([Span(model.new_state(), np.array(ids, np.int32))])
+        assert logits is not None
+        assert (logits == expected[0]).all()

@@ -460,3 +460,15 @@ def test_a_block_that_does_not_occur_in_the_text_is_damaged(bench):
     store = bench.open()
     assert store.tools({"call_a", "call_b"}) == {"call_a": b"<A>"}
     assert store.take(b"one <A> more").tools == {"call_a": b"<A>"}
+
+
+def test_looking_again_opens_only_files_that_changed(bench, monkeypatch):
+    names = [save(bench.open(), b"text %d" % i) for i in range(20)]
+    store, opened, open_ = bench.open(), [], os.open
+    monkeypatch.setattr(os, "open", lambda path, *rest, **more: opened.append(path) or open_(path, *rest, **more))
+    assert len(store.candidates(b"text 7 and more")) == 1
+    assert opened == []
+    store.take(b"text 7 and more")
+    del opened[:]
+    assert store.candidates(b"text 8")
+    assert [path.stem for path in opened] == [names[7]]  # its hit was counted

@@ -178,7 +178,7 @@ def test_a_call_that_never_ends_is_ended_and_logged(
     dialect: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """P35: a block that repeats one line for ever ends with `length`; the log has a word for it."""
-    monkeypatch.setattr("whitedwarf.respond.MAX_CALL_TOKENS", 200)
+    monkeypatch.setattr("whitedwarf.reply.MAX_CALL_TOKENS", 200)
     opened = f'<{D}tool_calls>\n<{D}invoke name="run">\n<{D}parameter name="cmd" string="true">'
     endless = line([opened, *["echo again\n"] * 600], finish="length")
     with caplog.at_level("INFO", logger="whitedwarf"):

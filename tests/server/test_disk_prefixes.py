@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -118,6 +119,20 @@ def test_files_of_either_format_are_gone_on_from_whichever_is_written(ask, loade
     for written_as in (serve, ds4):
         warm = ask(loaded, written_as, longer)
         assert (warm.finished.reuse, warm.ids) == (Reuse.DISK, cold.ids)
+
+
+def test_prompts_that_were_found_do_not_keep_others_from_being_saved(loaded, serve, tokenizer) -> None:
+    a, b = prompt(11, 700), prompt(12, 700)
+    with (
+        disk_prefixes(loaded, tokenizer, serve, Past(tokenizer)) as store,
+        Engine(loaded.transformer, prefix_budget_bytes=0, store=store) as engine,
+    ):
+        engine.submit(a, OPTIONS).result(PATIENCE_S)
+        while not files(serve):
+            time.sleep(0.01)
+        assert engine.submit(a, OPTIONS).result(PATIENCE_S).finished.reuse is Reuse.DISK
+        engine.submit(b, OPTIONS).result(PATIENCE_S)
+    assert len(list(serve.kv_disk_dir.glob("*.kv"))) == 2
 
 
 def test_a_packed_file_is_smaller(ask, loaded, serve, tmp_path) -> None:

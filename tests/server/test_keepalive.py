@@ -15,7 +15,8 @@ from whitedwarf.prompt.encode import ModelVersion
 from whitedwarf.prompt.tokenizer import Tokenizer
 from whitedwarf.protocol.dialects import CHAT, COMPLETIONS, MESSAGES, RESPONSES, Dialect, Told
 from whitedwarf.protocol.policy import local
-from whitedwarf.respond import Reply, Road
+from whitedwarf.reply import Reply
+from whitedwarf.respond import Road
 from whitedwarf.server.stream import KEEPALIVE_S, told_pieces, wire
 
 DIALECTS = {

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import anthropic
@@ -26,6 +26,7 @@ from server.sdk_questions import (
 )
 from server.serving import HandEngine, Submitted, finished
 from server.serving import serving as serving_by_hand
+from whitedwarf.engine.generation import Generation
 from whitedwarf.engine.request import FinishReason, Prefilled, Token
 from whitedwarf.errors import BackendError
 from whitedwarf.server.auth import ApiKeys
@@ -180,14 +181,15 @@ def test_what_is_refused_for_now_is_asked_again(monkeypatch: pytest.MonkeyPatch)
         assert eventually(lambda: served.engine.received[0].reused_tokens is not None)
         blocking.append(served.engine.submit([2]))
         assert isinstance(openai_failure(client), openai.RateLimitError)
-        asyncio.run(_ask_and_free_later(served, lambda: [one.cancel() for one in blocking]))
+        asyncio.run(_ask_and_free_later(served, blocking))
 
 
-async def _ask_and_free_later(served: Served, free: Callable[[], object]) -> None:
+async def _ask_and_free_later(served: Served, blocking: list[Generation]) -> None:
     async with async_openai_client(served, max_retries=5) as client, async_anthropic_client(served) as other:
         asking = asyncio.create_task(client.chat.completions.create(model="any", messages=USER))
         await asyncio.sleep(0.3)
-        free()
+        for one in blocking:
+            one.cancel()
         assert (await asking).choices[0].message.content == "Hello, world!"
         again = other.with_options(max_retries=2)
         assert (await again.messages.create(model="any", max_tokens=90, messages=USER)).stop_reason == "end_turn"
@@ -247,7 +249,7 @@ def test_cancelled_tasks_leave_nothing_running() -> None:
                 client.chat.completions.create(model="any", messages=USER),
                 other.messages.create(model="any", max_tokens=400, messages=USER),
             ):
-                task = asyncio.create_task(asked)  # type: ignore[arg-type]
+                task = asyncio.create_task(asked)
                 await asyncio.sleep(0.3)
                 task.cancel()
                 with pytest.raises(asyncio.CancelledError):

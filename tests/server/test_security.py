@@ -19,6 +19,7 @@ import pytest
 from server.serving import BODIES, JSON, PATIENCE_S, HandEngine, Running, says, serving
 from server.test_listen import all_of
 from whitedwarf.bench.serve_process import started
+from whitedwarf.errors import UsageError
 from whitedwarf.prompt.tokenizer import Tokenizer
 from whitedwarf.server import body, listen
 from whitedwarf.server.auth import ApiKeys
@@ -145,6 +146,17 @@ def test_no_key_is_ever_told(tokenizer: Tokenizer, caplog: pytest.LogCaptureFixt
         assert secret not in log
 
 
+def test_the_key_file_that_is_checked_is_the_one_that_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown, private = tmp_path / "shown", tmp_path / "private"
+    for path, mode in ((shown, 0o644), (private, 0o600)):
+        path.write_text("key\n")
+        path.chmod(mode)
+    facts = private.stat()
+    monkeypatch.setattr(Path, "stat", lambda path: facts)  # as if exchanged after it was opened
+    with pytest.raises(UsageError, match="others may use it"):
+        ApiKeys.from_file(shown)
+
+
 TRICKS = [
     "../../etc/passwd", "..%2f..%2fetc%2fpasswd", "%2e%2e/%2e%2e/etc/passwd", "....//etc/passwd", "..%5c..%5cwin.ini",
     "%00", "tiny%00", "tiny%00.gguf", "tiny/", "/tiny", "tiny%20", "file:///etc/passwd", "%252e%252e%252f", "TINY",
@@ -190,6 +202,18 @@ def test_a_body_without_end_is_given_up(server: Running, monkeypatch: pytest.Mon
                         break
                     connection.sendall(b"1\r\n \r\n" if "chunked" in rest else b" ")
             assert time.monotonic() < end_s
+
+
+def test_many_large_bodies_together_are_bounded(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(body.ReadingRoom.__init__, "__defaults__", (100_000,))
+    head = POST.format(path="/v1/messages").encode() + b"content-length: 60000\r\n\r\n"
+    with serving(HandEngine(), tokenizer) as server, contextlib.ExitStack() as stack:
+        slow = stack.enter_context(server.connect(head + b" " * 59_999))
+        answers = [status(server, head + b" " * 59_000) for _ in range(3)]
+        assert answers == [503] * 3
+        slow.sendall(b" ")
+        assert slow.recv(12) == b"HTTP/1.1 400"  # it was read, and is no JSON
+        assert server.client.post("/v1/messages", content=b" " * 90_000, headers=JSON).status_code == 400
 
 
 SMUGGLED = "GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n"

@@ -6,6 +6,7 @@ others may read is refused. Does not know HTTP beyond two header names.
 
 import hashlib
 import hmac
+import os
 import stat
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -26,7 +27,7 @@ class ApiKeys:
         """One key a line; blank lines and those that begin with # are skipped. UsageError where it cannot be used."""
         try:
             with path.open("rb") as file:  # the file that is checked is the one that is read
-                mode = stat.S_IMODE(path.stat().st_mode)
+                mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
                 text = file.read().decode()
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"--api-key-file {path}: expected a readable text file ({error})") from error

@@ -1,6 +1,7 @@
 """A request's body, within limits of size and time.
 
-Promises: a body that says it is too large is refused before any of it is read, and one that lies as soon as it is.
+Promises: a body that says it is too large is refused before any of it is read, and one that lies as soon as it is;
+all bodies that are being read together take no more than MAX_READING_BYTES.
 """
 
 from collections.abc import Mapping
@@ -11,6 +12,8 @@ from starlette.requests import ClientDisconnect, Request
 from whitedwarf.protocol.failures import Failure, FailureKind
 
 MAX_BODY_BYTES = 64 << 20
+MAX_READING_BYTES = 512 << 20
+"""A hundred slow senders of large bodies would else take the memory that the model needs."""
 BODY_TIMEOUT_S = 60.0  # 64 MiB at 9 Mbit a second
 
 
@@ -20,6 +23,24 @@ class BodyRefused(Exception):  # noqa: N818
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)
         self.failure = failure
+
+
+class ReadingRoom:
+    """Memory for bodies that are being read, of one server on one event loop."""
+
+    def __init__(self, max_bytes: int = MAX_READING_BYTES) -> None:
+        self._free = max_bytes
+
+    def take(self, num_bytes: int) -> None:
+        """Bytes have come; BodyRefused where they are too many, and then they are not counted."""
+        if num_bytes > self._free:
+            what = "too many large requests are being sent at the same time: send this one again later"
+            raise BodyRefused(Failure(FailureKind.OVERLOADED, what))
+        self._free -= num_bytes
+
+    def give_back(self, num_bytes: int) -> None:
+        """They have been read, or dropped."""
+        self._free += num_bytes
 
 
 def check_headers(headers: Mapping[str, str]) -> None:
@@ -39,7 +60,7 @@ def check_headers(headers: Mapping[str, str]) -> None:
 
 
 async def read_body(
-    request: Request, max_bytes: int = MAX_BODY_BYTES, timeout_s: float = BODY_TIMEOUT_S
+    request: Request, room: ReadingRoom, max_bytes: int = MAX_BODY_BYTES, timeout_s: float = BODY_TIMEOUT_S
 ) -> bytes | None:
     """All of it; None where the client left meanwhile. Raises BodyRefused."""
     declared = request.headers.get("content-length", "")
@@ -47,7 +68,7 @@ async def read_body(
         raise BodyRefused(_too_large(max_bytes))
     try:
         with anyio.fail_after(timeout_s):
-            return await _read(request, max_bytes)
+            return await _read(request, room, max_bytes)
     except ClientDisconnect:
         return None
     except TimeoutError as error:
@@ -55,13 +76,17 @@ async def read_body(
         raise BodyRefused(Failure(FailureKind.TOO_SLOW, what)) from error
 
 
-async def _read(request: Request, max_bytes: int) -> bytes:
+async def _read(request: Request, room: ReadingRoom, max_bytes: int) -> bytes:
     body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > max_bytes:
-            raise BodyRefused(_too_large(max_bytes))
-    return bytes(body)
+    try:
+        async for piece in request.stream():
+            if len(body) + len(piece) > max_bytes:
+                raise BodyRefused(_too_large(max_bytes))
+            room.take(len(piece))
+            body += piece
+        return bytes(body)
+    finally:
+        room.give_back(len(body))
 
 
 def _too_large(max_bytes: int) -> Failure:

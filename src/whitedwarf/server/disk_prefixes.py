@@ -12,7 +12,6 @@ nothing of ours reads them, and the log says so.
 import logging
 import queue
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,7 +22,6 @@ import numpy as np
 
 from whitedwarf.engine.prefix import SaveReason, StoredPrefix
 from whitedwarf.errors import FileFormatError
-from whitedwarf.kvstore import policy
 from whitedwarf.kvstore.header import Reason
 from whitedwarf.kvstore.payload import Payload, PayloadKind
 from whitedwarf.kvstore.policy import Entry
@@ -37,9 +35,9 @@ from whitedwarf.model.state import StateSnapshot
 from whitedwarf.model.transformer import Transformer
 from whitedwarf.prompt.special import SpecialToken
 from whitedwarf.prompt.tokenizer import Tokenizer
+from whitedwarf.server.save_plans import SavePlans
 
 MAX_WAITING = 4  # states that may wait for the disk; each keeps its memory
-MAX_PLANS = 64  # prompts of which a cold save is still expected
 
 ToolsIn = Callable[[bytes], Mapping[str, bytes]]  # a key text -> call ids and the words of those calls that occur in it
 
@@ -59,17 +57,6 @@ class _Save:
     snapshot: StateSnapshot
     reason: Reason
     logits: Logits | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """Where a prompt is saved should nothing of it be reused: at `boundary`, else whole."""
-
-    prompt: Ids
-    boundary: int
-
-    def wants(self, ids: Ids) -> bool:
-        return len(ids) in (self.boundary, len(self.prompt)) and np.array_equal(self.prompt[: len(ids)], ids)
 
 
 class _Words(dict[int, bytes]):
@@ -97,10 +84,10 @@ class DiskPrefixes:
             PayloadKind.PACKED: PackedArrays(model),
         }
         self._words, self._tools = _Words(tokenizer), tools
-        self._limits = settings.limits
-        self._user, self._assistant = map(tokenizer.special_id, (SpecialToken.USER, SpecialToken.ASSISTANT))
+        self._plans = SavePlans(
+            settings.limits, *map(tokenizer.special_id, (SpecialToken.USER, SpecialToken.ASSISTANT))
+        )
         self._store = KvStore(settings, log.info)
-        self._plans: deque[_Plan] = deque(maxlen=MAX_PLANS)
         self._saves: queue.Queue[_Save | None] = queue.Queue(MAX_WAITING)
         self._num_failed = 0  # counted by the writer's thread
         self._num_dropped = 0  # counted by the engine's
@@ -116,7 +103,7 @@ class DiskPrefixes:
 
     def find(self, ids: Ids) -> StoredPrefix | None:
         """The longest prefix on disk that is shorter than `ids`; only heads and ids of files are read."""
-        self._plan(ids)
+        self._plans.expect(ids)
         entries = self._store.entries()
         longest = max((entry.num_tokens for entry in entries), default=0)
         if not longest:
@@ -149,7 +136,7 @@ class DiskPrefixes:
 
         `logits` (vocab,): after the last of `ids`.
         """
-        why = self._reason(ids, reason)
+        why = self._plans.reason(ids, reason)
         if why is None:
             return
         if self._is_closed or not isinstance(snapshot, StateSnapshot):
@@ -174,24 +161,6 @@ class DiskPrefixes:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def _plan(self, prompt: Ids) -> None:
-        if not policy.is_saved_cold(len(prompt), self._limits):
-            return
-        anchor = policy.chat_anchor(prompt.tolist(), self._user, self._assistant, self._limits.min_tokens)
-        boundary = policy.cold_boundary(len(prompt), anchor, self._limits)
-        if boundary is not None:
-            self._plans.append(_Plan(prompt, boundary))
-
-    def _reason(self, ids: Ids, reason: SaveReason) -> Reason | None:
-        """Under which reason the file is written, if it is."""
-        if reason in (SaveReason.EVICT, SaveReason.SHUTDOWN):
-            return Reason[reason.name] if len(ids) >= max(1, self._limits.min_tokens) else None
-        plan = next((plan for plan in self._plans if plan.wants(ids)), None)
-        if plan is not None and reason is SaveReason.COLD:
-            self._plans.remove(plan)
-            return Reason.COLD
-        return Reason.CONTINUED if policy.is_continued_point(len(ids), 0, self._limits) else None
 
     def _load(self, entry: Entry, ids: Ids, text: bytes) -> Snapshot:
         hit = self._store.load(entry, text)

@@ -17,8 +17,9 @@ from whitedwarf.conversation.json_value import Json
 from whitedwarf.errors import WhitedwarfError
 from whitedwarf.protocol.dialects import CHAT, Dialect, Told
 from whitedwarf.protocol.failures import Failure, FailureKind
-from whitedwarf.respond import Prepared, Reply, Road
-from whitedwarf.server.body import MAX_BODY_BYTES, BodyRefused, check_headers, read_body
+from whitedwarf.reply import Prepared, Reply
+from whitedwarf.respond import Road
+from whitedwarf.server.body import MAX_BODY_BYTES, BodyRefused, ReadingRoom, check_headers, read_body
 from whitedwarf.server.facts import Facts
 from whitedwarf.server.metrics import CONTENT_TYPE, Metrics
 from whitedwarf.server.models import ServedModel
@@ -47,6 +48,7 @@ class Endpoints:
     trace: Trace | None = None
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     max_body_bytes: int = MAX_BODY_BYTES
+    room: ReadingRoom = field(default_factory=ReadingRoom)
     keepalive_s: float = KEEPALIVE_S
     look_at_last: Callable[[], dict[str, Json]] | None = None
 
@@ -114,7 +116,7 @@ class Endpoints:
         body: bytes | None = None
         try:
             check_headers(request.headers)
-            body = await read_body(request, self.max_body_bytes)
+            body = await read_body(request, self.room, self.max_body_bytes)
             return Response(status_code=_GONE) if body is None else await act(request, dialect, body)
         except BodyRefused as refused:
             # What the client still sends is not read, so the connection is of no more use.

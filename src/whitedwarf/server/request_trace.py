@@ -21,7 +21,7 @@ from whitedwarf.conversation.events import Finished as SaidAll
 from whitedwarf.engine.request import Event, Finished, Prefilled, Token
 from whitedwarf.prompt.tokenizer import Tokenizer
 from whitedwarf.protocol.failures import Failure
-from whitedwarf.respond import Prepared
+from whitedwarf.reply import Prepared
 from whitedwarf.server.parting import parting_table
 from whitedwarf.server.trace import BLOCK_START, TraceFile
 

@@ -19,7 +19,7 @@ from whitedwarf.engine.generation import Generation
 from whitedwarf.engine.request import Event, Finished
 from whitedwarf.errors import WhitedwarfError
 from whitedwarf.protocol.dialects import Dialect, Told
-from whitedwarf.respond import Reply
+from whitedwarf.reply import Reply
 
 log = logging.getLogger(__name__)
 
@@ -38,10 +38,18 @@ class EventFeed:
     async def next(self, timeout_s: float | None = None) -> list[Event]:
         """All events that have come, at least one; none where none came in time."""
         if not (events := self._come()):
-            with anyio.move_on_after(timeout_s):
-                await self._is_woken.wait()
+            await self._wait(timeout_s)
             events = self._come()
         return events
+
+    async def _wait(self, timeout_s: float | None) -> None:
+        """Until woken. Once a token: a timer that wakes us costs a fifth of what a cancel scope does."""
+        timer = None if timeout_s is None else self._loop.call_later(timeout_s, self._is_woken.set)
+        try:
+            await self._is_woken.wait()
+        finally:
+            if timer is not None:
+                timer.cancel()
 
     def _come(self) -> list[Event]:
         self._is_woken.clear()

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from whitedwarf.conversation.events import Event as Said
 from whitedwarf.conversation.events import Repair
 from whitedwarf.engine.request import Event, Finished, Prefilled, Token
-from whitedwarf.respond import Prepared, Reply
+from whitedwarf.reply import Prepared, Reply
 from whitedwarf.server.metrics import SHORTEST_TIMED_S, Metrics
 from whitedwarf.server.progress import Progress
 from whitedwarf.server.request_trace import RequestTrace

@@ -1,0 +1,190 @@
+"""One answer on its way: the engine's events become the dialect's, and what was said is remembered.
+
+Promises: an answer that was begun ends with exactly one last event; usage is what the engine says it was. Does not know
+HTTP. One answer is told by one thread at a time.
+"""
+
+import secrets
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from whitedwarf.conversation.events import BackendReason
+from whitedwarf.conversation.events import Event as Parsed
+from whitedwarf.engine.generation import Generation
+from whitedwarf.engine.request import Event, Finished, FinishReason, GenerateOptions, Prefilled, Token
+from whitedwarf.errors import EngineClosedError, WhitedwarfError
+from whitedwarf.prompt.tokenizer import Ids, Tokenizer
+from whitedwarf.protocol.converted import Converted, PromptUsage, ReplyIdentity
+from whitedwarf.protocol.dialects import Dialect, Told
+from whitedwarf.protocol.engine_options import asks_for_form
+from whitedwarf.protocol.failures import Failure
+from whitedwarf.protocol.past import Past, PromptIds
+from whitedwarf.protocol.recalled import NOTHING_RECALLED, Recalled
+from whitedwarf.protocol.said import Said
+from whitedwarf.protocol.token_log import TokenLog
+
+MAX_CALL_TOKENS = 65_536
+"""A call that is longer is taken for one that never ends (demand.md P35); a whole large file fits."""
+
+_ENFORCED_NOWHERE = "The form of the answer was asked for in the prompt, but is not enforced."
+
+
+class Witness(Protocol):
+    """Looks on while an answer is told: metrics, log, trace. It is quick and never raises."""
+
+    def hears(self, event: Event) -> None:
+        """The engine's events, each before what it leads to."""
+
+    def reads(self, said: Sequence[Parsed]) -> None:
+        """What the parser made of them."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """A request that can be answered. `warnings` tell the client what was ignored, `unknown_fields` what was unread."""
+
+    dialect: Dialect
+    converted: Converted[Any]
+    prompt: PromptIds
+    options: GenerateOptions
+    recalled: Recalled = NOTHING_RECALLED
+
+    @property
+    def ids(self) -> Ids:
+        """The prompt's ids as they are run."""
+        return self.prompt.run
+
+    @property
+    def is_streamed(self) -> bool:
+        """Whether the client wants the answer piece by piece."""
+        return self.converted.is_streamed
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """A sentence for each thing that was asked for and is not done."""
+        unenforced = (_ENFORCED_NOWHERE,) if asks_for_form(self.converted.constraint) else ()
+        return self.converted.warnings + unenforced
+
+
+class Reply:
+    """One answer: the engine's events become the dialect's. Whoever holds it cancels `generation` when leaving early.
+
+    `failure` says why there is no answer, once that is known; the counts grow with it. `finished` is
+    the engine's last word, if it was waited for. `witness` may be set before anything is taken.
+    """
+
+    def __init__(self, prepared: Prepared, generation: Generation, tokenizer: Tokenizer, past: Past) -> None:
+        converted, dialect = prepared.converted, prepared.dialect
+        self.generation = generation
+        self.failure: Failure | None = None
+        self.prompt_tokens = len(prepared.ids)
+        self.cached_tokens = 0
+        self.generated_tokens = 0
+        self.finished: Finished | None = None
+        self.witness: Witness | None = None
+        self._prepared = prepared
+        self._tokenizer = tokenizer
+        self._past = past
+        self._ids: list[int] = []  # drawn so far
+        self._said = Said(is_thinking=converted.conversation.is_thinking)
+        self._dialect = dialect
+        self._identity = _new_identity(dialect, converted.model)
+        self._tokens = None if prepared.options.logprobs is None else TokenLog(tokenizer)
+        self._parser = dialect.parser(replace(converted.parsing, max_call_tokens=MAX_CALL_TOKENS), tokenizer)
+        self._stream = dialect.stream(self._identity, converted.reply, self._tokens)
+        self._is_measured = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the last event was told."""
+        return self._stream.is_over
+
+    def begin(self) -> list[Told]:
+        """The first events, before anything is known but the prompt's length."""
+        return self._stream.begin(PromptUsage(self.prompt_tokens))
+
+    def keepalive(self) -> list[Told]:
+        """A sign of life in the dialect's own form."""
+        return self._stream.keepalive()
+
+    def take(self, events: Iterable[Event]) -> list[Told]:
+        """What tells these events of the engine."""
+        return [told for event in events for told in self._witnessed(event)]
+
+    def fail(self, error: WhitedwarfError) -> list[Told]:
+        """The last event of an answer that cannot go on; none where it is over."""
+        if self.is_over:
+            return []
+        self.failure = Failure.of(error)
+        return self._stream.fail(self.failure.message)
+
+    def body(self, told: Iterable[Told]) -> Told:
+        """All that was told, as one body; calls that the model did not complete are left out (demand.md P21)."""
+        answer = self._dialect.answer(self._identity)
+        answer.take(told)
+        return answer.body(without_calls=getattr(self._stream, "unfinished_calls", ()))
+
+    def _witnessed(self, event: Event) -> list[Told]:
+        if self.witness is not None:
+            self.witness.hears(event)
+        return self._told(event)
+
+    def _told(self, event: Event) -> list[Told]:
+        match event:
+            case Prefilled(processed) if not self._is_measured:
+                self._measure(processed)
+            case Token():
+                return self._take_token(event)
+            case Finished():
+                return self._finish(event)
+        return []
+
+    def _measure(self, reused_tokens: int) -> None:
+        self._is_measured = True
+        self.cached_tokens = reused_tokens
+        self._stream.measure(PromptUsage(self.prompt_tokens, reused_tokens))
+
+    def _take_token(self, token: Token) -> list[Told]:
+        if self._parser.is_finished:
+            return []
+        self.generated_tokens += 1
+        self._ids.append(token.id)
+        if self._tokens is not None:
+            self._tokens.add(token.id, token.logprob or 0.0, [(one.id, one.logprob) for one in token.best])
+        told = self._stream.take(self._read(self._parser.feed_ids((token.id,))))
+        if self._parser.is_finished:  # a stop string, or a call without end
+            self.generation.cancel()
+        return told
+
+    def _finish(self, finished: Finished) -> list[Told]:
+        self.finished = finished
+        if self.is_over:
+            return []
+        reason = _REASONS.get(finished.reason)
+        if reason is None:
+            return self.fail(finished.error or EngineClosedError("the server is shutting down: ask again later"))
+        self._measure(finished.reused_tokens)
+        told = self._stream.take(self._read(self._parser.finish(reason)))
+        self._remember()
+        return told
+
+    def _remember(self) -> None:
+        """Before the client can come back with what it was told."""
+        said = self._said.message(self._stream.call_ids, self._ids, self._tokenizer)
+        asked = self._prepared.converted.conversation
+        self._past.remember(asked, self._prepared.prompt, self._ids, said)
+
+    def _read(self, said: Sequence[Parsed]) -> Sequence[Parsed]:
+        self._said.take(said)
+        if self.witness is not None and said:
+            self.witness.reads(said)
+        return said
+
+
+_REASONS = {FinishReason.STOP: BackendReason.STOP, FinishReason.LENGTH: BackendReason.LENGTH}
+
+
+def _new_identity(dialect: Dialect, model: str) -> ReplyIdentity:
+    return ReplyIdentity(dialect.id_prefix + secrets.token_hex(12), model, int(time.time()))
