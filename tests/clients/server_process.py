@@ -70,7 +70,7 @@ class ServerProcess:
     url: str = ""
     _port: str = "0"
     _process: "subprocess.Popen[bytes] | None" = None
-    answered: int = 0  # before the last start
+    _answered: int = 0
     _log: Path = field(init=False)
 
     def __post_init__(self) -> None:
@@ -78,21 +78,22 @@ class ServerProcess:
         self._log.touch()
 
     def start(self) -> None:
-        """Returns when it listens."""
+        """Returns when it answers."""
         assert self._process is None
         before = len(self.log)
         script = self.folder / "script.jsonl"
-        script.write_text("".join(json.dumps(line) + "\n" for line in self.lines[self.answered :]))
+        script.write_text("".join(json.dumps(line) + "\n" for line in self.lines[self._answered :]))
         with self._log.open("a") as log:
             self._process = subprocess.Popen(
                 self._command(script), stderr=log, env=os.environ | {"PYTHONUTF8": "1"}, start_new_session=True
             )
         self.url, self._port = self._address(before)
+        httpx2.get(f"{self.url}/health", timeout=PATIENCE_S)  # it listens a little before it heeds signals
 
     def end(self, how: signal.Signals = signal.SIGTERM) -> None:
         """Send it a signal and wait."""
         assert self._process is not None
-        self.answered = len(self.requests)
+        self._answered = len(self.requests)
         self._process.send_signal(how)
         code = self._process.wait(PATIENCE_S)
         self._process = None

@@ -55,7 +55,7 @@ def test_what_a_killed_server_had_saved_is_not_computed_again(
         home = settle(PI, clients, tmp_path, server.url)
         with home.start("Find the star.") as run:
             try:
-                _restart_during(home, server, "one", signal.SIGKILL)
+                _restart_during(home, server, "one", 1, signal.SIGKILL)
                 printed = ended(run)
             finally:
                 stop(run)
@@ -74,8 +74,8 @@ def _run_through_restarts(agent: Agent, prompt: str, clients: Path, folder: Path
         home = settle(agent, clients, folder, server.url)
         with home.start(prompt) as run:
             try:
-                _restart_during(home, server, "two", signal.SIGTERM)
-                _restart_during(home, server, "three", signal.SIGKILL)
+                _restart_during(home, server, "two", 2, signal.SIGTERM)
+                _restart_during(home, server, "three", 3, signal.SIGKILL)
                 printed = ended(run)
             finally:
                 stop(run)
@@ -120,13 +120,13 @@ def _long_prompt(agent: Agent) -> str:
     return "Find the star. " + FILLER * ((LONG_TOKENS + 500 - BARE_TOKENS[agent.program]) // 9)
 
 
-def _restart_during(home: Home, server: ServerProcess, name: str, how: signal.Signals) -> None:
-    """When the tool waits: end the server so, start it, and let the tool go on."""
+def _restart_during(home: Home, server: ServerProcess, name: str, number: int, how: signal.Signals) -> None:
+    """When the tool of answer `number` waits: end the server so, start it, and let the tool go on."""
     deadline_s = time.monotonic() + PATIENCE_S
     while not (home.work / f"{name}.waits").exists():
         assert time.monotonic() < deadline_s, server.log[-2000:]
         time.sleep(0.05)
-    server.wait_for_requests(server.answered + 1)
+    server.wait_for_requests(number)  # the tool may begin before its answer has ended
     server.end(how)
     server.start()
     (home.work / f"{name}.goes").touch()

@@ -1,6 +1,8 @@
 """Every length of prompt with every length of suffix, from disk after a restart: the same bits (demand.md P16)."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -8,6 +10,7 @@ from engine.bits import (
     FEW_SUFFIXES,
     LENGTHS,
     ROOMY,
+    WHOLE_PROMPTS,
     ask,
     cold,
     dealt,
@@ -38,10 +41,12 @@ def test_from_disk_after_a_restart(length: int, tmp_path: Path) -> None:
 
 
 @every_length
-def test_answers_after_a_restart_go_on_alike(length: int, tmp_path: Path) -> None:
-    with on_disk(tmp_path, ROOMY) as engine:
+@pytest.mark.parametrize("form", ["packed", "ds4"])
+def test_answers_after_a_restart_go_on_alike(length: int, form: Literal["packed", "ds4"], tmp_path: Path) -> None:
+    saves = replace(WHOLE_PROMPTS, kv_disk_format=form)
+    with on_disk(tmp_path, ROOMY, saves) as engine:
         ask(engine, prompt(length))
-    with on_disk(tmp_path, ROOMY) as engine:
+    with on_disk(tmp_path, ROOMY, saves) as engine:
         for number, suffix in enumerate(FEW_SUFFIXES[:: 1 if length < 1000 else 5]):
             ids = extended(length, suffix)
             answer = ask(engine, ids)

@@ -197,7 +197,7 @@ def test_who_leaves_a_long_prompt_frees_the_slot_and_what_was_read_is_kept(
         wait_for(lambda: server.metric('whitedwarf_requests_total{dialect="completions",end="cancelled"}') == 1)
         assert server.metric("whitedwarf_requests_active") == 0
         assert complete(server, "short")[0] > 0  # the slot is free
-        assert time.monotonic() - left_s < 2.0 + 1.0  # the machines are shared
+        assert time.monotonic() - left_s < 2.0 + 3.0  # the machines are shared
         tokens, cached, _ = complete(server, prompt)
     assert 512 <= cached < tokens
 
