@@ -7,7 +7,7 @@ HTTP. One answer is told by one thread at a time.
 import secrets
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from whitedwarf.conversation.events import BackendReason

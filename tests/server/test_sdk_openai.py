@@ -341,7 +341,7 @@ def test_raw_responses_and_their_headers() -> None:
 def test_requests_and_fields_that_the_library_does_not_know() -> None:
     with serving(HELLO) as served, openai_client(served) as client:
         body = {"model": "any", "messages": USER}
-        asked = client.responses.input_tokens.count(model="any", input="Go on.")
+        asked = client.responses.input_tokens.count(model="any", input=USER)
         counted = client.post("/chat/completions/input_tokens", cast_to=httpx2.Response, body=body).json()
         answer = client.chat.completions.create(
             model="any",
