@@ -143,6 +143,8 @@ class ServeSettings:
     """What is left is rounded down to a multiple of this."""
     kv_cache_reject_different_quant: Annotated[bool, Parameter(negative=(), group=_MEMORY)] = False
     """Do not read what a model of another precision has written."""
+    max_call_tokens: Annotated[int, Parameter(validator=POSITIVE)] = 65_536
+    """A tool call that is longer is taken for one that never ends; a whole large file fits in the default."""
     disable_exact_dsml_tool_replay: Annotated[bool, Parameter(negative=())] = False
     """Write earlier tool calls anew from what clients send, not in the words in which the model made them."""
     tool_memory_max_ids: Annotated[int, Parameter(validator=Number(gte=0))] = 100_000

@@ -7,7 +7,7 @@ HTTP. One answer is told by one thread at a time.
 import secrets
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from whitedwarf.conversation.events import BackendReason
@@ -24,9 +24,6 @@ from whitedwarf.protocol.past import Past, PromptIds
 from whitedwarf.protocol.recalled import NOTHING_RECALLED, Recalled
 from whitedwarf.protocol.said import Said
 from whitedwarf.protocol.token_log import TokenLog
-
-MAX_CALL_TOKENS = 65_536
-"""A call that is longer is taken for one that never ends (demand.md P35); a whole large file fits."""
 
 _ENFORCED_NOWHERE = "The form of the answer was asked for in the prompt, but is not enforced."
 
@@ -92,7 +89,7 @@ class Reply:
         self._dialect = dialect
         self._identity = _new_identity(dialect, converted.model)
         self._tokens = None if prepared.options.logprobs is None else TokenLog(tokenizer)
-        self._parser = dialect.parser(replace(converted.parsing, max_call_tokens=MAX_CALL_TOKENS), tokenizer)
+        self._parser = dialect.parser(converted.parsing, tokenizer)
         self._stream = dialect.stream(self._identity, converted.reply, self._tokens)
         self._is_measured = False
 

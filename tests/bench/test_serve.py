@@ -1,13 +1,15 @@
 """The instrument for a server under load: it runs, and its report has the shape that scripts read."""
 
 import json
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from whitedwarf.bench.serve_client import CHAT, Address, chat_body, streamed, user
 from whitedwarf.bench.serve_overhead import OverheadSample
-from whitedwarf.bench.serve_process import started
+from whitedwarf.bench.serve_process import peer_started, started
 from whitedwarf.bench.serve_prompts import RestoreSample, TurnsSample, WaitingSample
 from whitedwarf.bench.serve_report import Parts, ServeReport
 from whitedwarf.bench.serve_streams import StreamsSample
@@ -60,21 +62,47 @@ def test_the_report_says_which_targets_are_met(parts: Parts, met: dict[str, bool
 FLAGS = ["--tokens", "1200", "--answer-tokens", "50", "--repeats", "1"]
 
 
+PEER = """#!{python}
+import os, sys
+given = dict(zip(sys.argv[1::2], sys.argv[2::2], strict=True))
+context = str(int(given["-c"]) // int(given["-np"]))
+flags = ["-m", given["-m"], "--host", given["--host"], "--port", given["--port"], "--parallel", given["-np"]]
+os.execv(sys.executable, [sys.executable, "-m", "whitedwarf", "serve", *flags, "--ctx", context])
+"""
+
+
+@pytest.fixture
+def llama_server(tmp_path: Path) -> Path:
+    """A program with llama-server's flags."""
+    path = tmp_path / "llama-server"
+    path.write_text(PEER.format(python=sys.executable))
+    path.chmod(0o700)
+    return path
+
+
 @pytest.mark.slow
-def test_the_command_measures_our_server_and_another(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_measures_our_server_and_others(capsys: pytest.CaptureFixture[str], llama_server: Path) -> None:
     with started(["--ctx", "4096"]) as other:
         url = f"http://127.0.0.1:{other.port}"
-        assert main(["bench", "serve", "--only", "overhead,turns", *FLAGS, "--peer-url", url]) == 0
+        peers = ["--peer", str(llama_server), "--peer-url", url]
+        assert main(["bench", "serve", "--only", "overhead,turns", *FLAGS, *peers]) == 0
     *table, last = capsys.readouterr().out.splitlines()
     document = json.loads(last)
-    ours, theirs = document["servers"]
+    ours, *theirs = document["servers"]
     assert len(ours["overhead"]) == 6
     assert ours["overhead"][0]["tokens"] == 50
-    assert ours["turns"]["cached_tokens"][0] > 500
-    assert (theirs["server"], theirs["overhead"], theirs["restore"]) == (url, [], None)
-    assert theirs["turns"]["tokens"] == ours["turns"]["tokens"]
+    assert 1100 < ours["turns"]["tokens"] < 1300
+    assert ours["turns"]["cached_tokens"][0] > 1000
+    assert [(peer["server"], peer["overhead"]) for peer in theirs] == [("llama-server", []), (url, [])]
+    assert all(peer["turns"]["tokens"] == ours["turns"]["tokens"] for peer in theirs)
     assert set(document["meets_targets"]) == {"overhead"}
     assert any("us of processor time" in line for line in table)
+
+
+@pytest.mark.parametrize(("program", "said"), [("/no/llama-server", "--peer /no"), ("/bin/false", "did not start")])
+def test_a_peer_that_does_not_start_is_told(program: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(WhitedwarfError, match=said), peer_started(Path(program), tmp_path, 1, 1):
+        pass
 
 
 @pytest.mark.slow

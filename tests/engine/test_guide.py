@@ -31,6 +31,10 @@ class Steered:
     fails_at: int | None = None
     told: list[int] = field(default_factory=list)
 
+    @property
+    def course(self) -> Course:
+        return self.courses.get(0, FREE)
+
     def accept(self, token: int) -> Course:
         self.told.append(token)
         if len(self.told) == self.fails_at:
@@ -108,3 +112,11 @@ def test_after_an_end_by_the_guide_the_next_turn_goes_on_with_the_state() -> Non
         again = engine.submit(longer, TEN).result(PATIENCE_S)
     assert again.finished.reused_tokens == len(PROMPT) + 3  # the last token was drawn, not run
     assert again.ids == greedy_continuation(longer, 10, VOCAB)
+
+
+def test_the_first_token_may_be_steered_too() -> None:
+    one = GenerateOptions(max_tokens=1, sampling=SamplingOptions(temperature=50.0, seed=1))
+    with real() as running:
+        free = running.submit(PROMPT, one).result(PATIENCE_S).ids
+        steered = running.submit(PROMPT, one, guide=Steered({0: GREEDILY})).result(PATIENCE_S).ids
+    assert steered == ANSWER[:1] != free

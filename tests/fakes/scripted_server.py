@@ -17,7 +17,7 @@ from whitedwarf.engine.scripted_job import Received
 from whitedwarf.prompt.encode import ModelVersion
 from whitedwarf.prompt.special import SpecialToken
 from whitedwarf.prompt.tokenizer import Tokenizer
-from whitedwarf.protocol.policy import local
+from whitedwarf.protocol.policy import LONGEST_CALL_TOKENS, local
 from whitedwarf.respond import Road
 from whitedwarf.server.app import make_app
 from whitedwarf.server.auth import ApiKeys
@@ -76,6 +76,7 @@ def serving(
     max_parallel: int = 8,
     max_waiting: int = 256,
     keys: ApiKeys | None = None,
+    max_call_tokens: int = LONGEST_CALL_TOKENS,
     **endpoints: Any,
 ) -> Iterator[Served]:
     """A server that answers with these lines of a script."""
@@ -87,7 +88,7 @@ def serving(
         max_parallel=max_parallel,
         max_waiting=max_waiting,
     )
-    road = Road(engine, TOKENIZER, local(ModelVersion.V4))
+    road = Road(engine, TOKENIZER, local(ModelVersion.V4, max_call_tokens=max_call_tokens))
     app = make_app(Endpoints(road, MODEL, **endpoints), HostRule(frozenset()), keys)
     server = Server(app, drain_s=1.0, hurry=engine.close)
     listener = bound_socket("127.0.0.1", 0)

@@ -71,10 +71,10 @@ def asked(served: Served, script: Script) -> Answer:
         return _asked(client, script)
 
 
-def answer(script: Script, *lines: Line) -> Answer:
+def answer(script: Script, *lines: Line, **server: Any) -> Answer:
     """What a server says whose model says this, whichever of the lines it is; the first one's answer."""
     twice = [one for said in lines for one in (said, said)]
-    with serving(*twice) as served, httpx2.Client(base_url=served.url, timeout=PATIENCE_S) as client:
+    with serving(*twice, **server) as served, httpx2.Client(base_url=served.url, timeout=PATIENCE_S) as client:
         answers = [_asked(client, script) for _ in lines]
     assert {told.shown for told in answers} == {answers[0].shown}
     return answers[0]

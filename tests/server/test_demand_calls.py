@@ -174,15 +174,13 @@ def json_object(text: str) -> bool:
 
 
 @in_each_dialect
-def test_a_call_that_never_ends_is_ended_and_logged(
-    dialect: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_call_that_never_ends_is_ended_and_logged(dialect: str, caplog: pytest.LogCaptureFixture) -> None:
     """P35: a block that repeats one line for ever ends with `length`; the log has a word for it."""
-    monkeypatch.setattr("whitedwarf.reply.MAX_CALL_TOKENS", 200)
     opened = f'<{D}tool_calls>\n<{D}invoke name="run">\n<{D}parameter name="cmd" string="true">'
     endless = line([opened, *["echo again\n"] * 600], finish="length")
     with caplog.at_level("INFO", logger="whitedwarf"):
-        told = answer(Script(dialect, members={} if dialect != "messages" else {"max_tokens": 3000}), endless)
+        script = Script(dialect, members={} if dialect != "messages" else {"max_tokens": 3000})
+        told = answer(script, endless, max_call_tokens=200)
     assert told.shown.finish == "length"
     assert told.shown.calls[0][1].count("again") < 200
     ended = [record for record in caplog.records if record.getMessage() == "request_ended"]

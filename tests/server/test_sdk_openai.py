@@ -341,6 +341,7 @@ def test_raw_responses_and_their_headers() -> None:
 def test_requests_and_fields_that_the_library_does_not_know() -> None:
     with serving(HELLO) as served, openai_client(served) as client:
         body = {"model": "any", "messages": USER}
+        asked = client.responses.input_tokens.count(model="any", input=USER)
         counted = client.post("/chat/completions/input_tokens", cast_to=httpx2.Response, body=body).json()
         answer = client.chat.completions.create(
             model="any",
@@ -350,7 +351,7 @@ def test_requests_and_fields_that_the_library_does_not_know() -> None:
             extra_headers={"x-title": "mine"},
         )
         assert answer.usage is not None
-        assert answer.usage.prompt_tokens == counted["input_tokens"]
+        assert answer.usage.prompt_tokens == counted["input_tokens"] == asked.input_tokens
         assert answer.choices[0].message.reasoning_content == "I greet."  # type: ignore[attr-defined]
         assert answer.choices[0].message.model_extra == {"reasoning_content": "I greet."}
 

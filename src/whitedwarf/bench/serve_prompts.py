@@ -1,11 +1,11 @@
 """Long prompts: who waits behind one, what a restart costs, what the next turn costs.
 
-Prompts are prose made up from a seed, scaled to a length by what the server itself counts for a sample.
+Prompts are prose made up from a seed, as long as a tokenizer says; a server of another model counts otherwise.
 """
 
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import sleep
@@ -16,7 +16,6 @@ from whitedwarf.bench.serve_process import started
 from whitedwarf.conversation.json_value import Json
 from whitedwarf.errors import WhitedwarfError
 
-SAMPLE_WORDS = 500
 SHORT_WORDS = 12
 MOST_ATTEMPTS = 4
 SPARE_TOKENS = 2048  # of context, for the template and the answers
@@ -53,16 +52,16 @@ class TurnsSample:
     computed_tokens: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
 class Prose:
-    """Texts of about so many tokens."""
+    """Texts of about so many tokens, as `count` counts them."""
 
-    def __init__(self, address: Address) -> None:
-        sample = AgentText(0).prose(SAMPLE_WORDS)
-        asked = streamed(address, CHAT, chat_body([user(sample)], 1))
-        self._tokens_per_word = asked.prompt_tokens / SAMPLE_WORDS
+    count: Callable[[str], int]
 
     def text(self, seed: int, tokens: int) -> str:
-        return AgentText(seed).prose(max(1, int(tokens / self._tokens_per_word)))
+        words = AgentText(seed).prose(tokens).split(" ")
+        share = min(1.0, tokens / self.count(" ".join(words)))
+        return " ".join(words[: max(1, int(len(words) * share))])
 
 
 def ask(address: Address, text: str, max_tokens: int = 1) -> Streamed:
@@ -70,9 +69,8 @@ def ask(address: Address, text: str, max_tokens: int = 1) -> Streamed:
     return streamed(address, CHAT, chat_body([user(text)], max_tokens))
 
 
-def measure_waiting(address: Address, tokens: int, repeats: int, chunk_tokens: int) -> WaitingSample:
+def measure_waiting(address: Address, prose: Prose, tokens: int, repeats: int, chunk_tokens: int) -> WaitingSample:
     """Short requests at even distances through the reading of one long prompt."""
-    prose = Prose(address)
     ask(address, prose.text(1, tokens))  # warm-up
     alone = ask(address, prose.text(2, tokens))
     idle = tuple(ask(address, AgentText(10 + n).prose(SHORT_WORDS)).first_token_s for n in range(repeats))
@@ -101,7 +99,7 @@ def _probes(address: Address, long_text: str, expected_s: float, repeats: int) -
     return tuple(probe.first_token_s for probe in probes if probe.sent_s < found[0].token_times_s[0])
 
 
-def measure_restore(model_flags: Sequence[str], tokens: int, repeats: int) -> RestoreSample:
+def measure_restore(model_flags: Sequence[str], prose: Prose, tokens: int, repeats: int) -> RestoreSample:
     """A long first turn, computed; then, after each of `repeats` restarts with the same folder, another second turn.
 
     Before each a short request wakes the server up.
@@ -110,8 +108,8 @@ def measure_restore(model_flags: Sequence[str], tokens: int, repeats: int) -> Re
         keep = ["--kv-disk-dir", folder, "--kv-cache-cold-max-tokens", str(tokens + SPARE_TOKENS)]
         flags = [*model_flags, *keep, "--kv-disk-space-mb", "65536", "--ctx", str(tokens + 2 * SPARE_TOKENS)]
         with _woken(flags) as address:
-            said = [user(Prose(address).text(1, tokens))]
-            first = streamed(address, CHAT, chat_body(said, 8))
+            said = [user(prose.text(1, tokens))]
+            first = streamed(address, CHAT, chat_body(said, 1))  # so that what is kept is the prompt and no more
         said.append({"role": "assistant", "content": first.text})
         restored = []
         for number in range(repeats):
@@ -130,9 +128,9 @@ def _woken(flags: Sequence[str]) -> Iterator[Address]:
         yield address
 
 
-def measure_turns(address: Address, tokens: int, repeats: int) -> TurnsSample:
+def measure_turns(address: Address, prose: Prose, tokens: int, repeats: int) -> TurnsSample:
     """A conversation that begins with a long message, then goes on turn by turn."""
-    said: list[Json] = [user(Prose(address).text(4, tokens))]
+    said: list[Json] = [user(prose.text(4, tokens))]
     turns = []
     for number in range(repeats + 1):
         turns.append(streamed(address, CHAT, chat_body(said, 32)))

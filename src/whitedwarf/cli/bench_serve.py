@@ -14,14 +14,16 @@ from cyclopts.validators import Number
 from whitedwarf.bench.serve_client import Address
 from whitedwarf.bench.serve_overhead import measure_overhead
 from whitedwarf.bench.serve_process import peer_started, started
-from whitedwarf.bench.serve_prompts import SPARE_TOKENS, measure_restore, measure_turns, measure_waiting
+from whitedwarf.bench.serve_prompts import SPARE_TOKENS, Prose, measure_restore, measure_turns, measure_waiting
 from whitedwarf.bench.serve_report import Parts, ServeReport
 from whitedwarf.bench.serve_streams import CLIENTS, measure_streams
+from whitedwarf.cli.loading import open_tokenizer
 from whitedwarf.cli.machine import read_machine
 from whitedwarf.cli.progress import ProgressLine
 from whitedwarf.config import POSITIVE
 from whitedwarf.engine.engine import DEFAULT_CHUNK_TOKENS
 from whitedwarf.errors import UsageError
+from whitedwarf.gguf.reader import open_gguf
 from whitedwarf.weights.store import find_model
 
 PARTS = ("overhead", "streams", "waiting", "restore", "turns")
@@ -37,6 +39,7 @@ Start = Callable[[int, int], AbstractContextManager[Address]]
 class _Plan:
     parts: tuple[str, ...]
     model: Path
+    prose: Prose
     waiting_tokens: int
     long_tokens: int
     answer_tokens: int
@@ -82,9 +85,13 @@ def command(
         A server that is running already and speaks Chat Completions, measured likewise.
     """
     running = None if peer_url is None else _address(peer_url)
+    path = find_model(model).path
+    with open_gguf(path) as gguf:
+        tokenizer = open_tokenizer(gguf)
     plan = _Plan(
         parts=_parts(only),
-        model=find_model(model).path,
+        model=path,
+        prose=Prose(lambda text: len(tokenizer.encode(text))),
         waiting_tokens=tokens or WAITING_TOKENS,
         long_tokens=tokens or LONG_TOKENS,
         answer_tokens=answer_tokens,
@@ -124,7 +131,7 @@ def _ours(plan: _Plan, progress: ProgressLine) -> Parts:
         parts = replace(parts, overhead=tuple(measure_overhead(plan.answer_tokens, plan.repeats)))
     if "restore" in plan.parts:
         progress.show("restore")
-        parts = replace(parts, restore=measure_restore(flags, plan.long_tokens, plan.repeats))
+        parts = replace(parts, restore=measure_restore(flags, plan.prose, plan.long_tokens, plan.repeats))
     prompts = _measured(plan, "whitedwarf", progress, start)
     return replace(parts, streams=prompts.streams, waiting=prompts.waiting, turns=prompts.turns)
 
@@ -139,12 +146,12 @@ def _measured(plan: _Plan, name: str, progress: ProgressLine, start: Start) -> P
     if "waiting" in plan.parts:
         progress.show(f"{name}: waiting")
         with start(2, plan.waiting_tokens + 2 * SPARE_TOKENS) as address:
-            waiting = measure_waiting(address, plan.waiting_tokens, plan.repeats, DEFAULT_CHUNK_TOKENS)
+            waiting = measure_waiting(address, plan.prose, plan.waiting_tokens, plan.repeats, DEFAULT_CHUNK_TOKENS)
             parts = replace(parts, waiting=waiting)
     if "turns" in plan.parts:
         progress.show(f"{name}: turns")
         with start(1, plan.long_tokens + 2 * SPARE_TOKENS) as address:
-            parts = replace(parts, turns=measure_turns(address, plan.long_tokens, plan.repeats))
+            parts = replace(parts, turns=measure_turns(address, plan.prose, plan.long_tokens, plan.repeats))
     return parts
 
 

@@ -80,7 +80,8 @@ class _Place:
         self, engine: Backend, tokenizer: Tokenizer, past: Past, model: ServedModel, facts: Facts
     ) -> Endpoints:
         """All that is answered."""
-        policy = local(ModelVersion(self.serve.recipe.upper()), self.serve.max_tokens)
+        version = ModelVersion(self.serve.recipe.upper())
+        policy = local(version, self.serve.max_tokens, self.serve.max_call_tokens)
         return Endpoints(
             Road(engine, tokenizer, policy, past),
             replace(model, default_max_tokens=self.serve.max_tokens),

@@ -24,6 +24,10 @@ FREE = Course()
 class Guide(Protocol):
     """Of one answer, called on the engine's thread only: it has to be quick and must not raise."""
 
+    @property
+    def course(self) -> Course:
+        """How the answer begins: before the first token."""
+
     def accept(self, token: int) -> Course:
         """This token was drawn."""
 

@@ -54,7 +54,7 @@ class Job:
         self._budget = budget
         self._random = XorShift64Star(options.sampling.seed)
         self._guide = guide
-        self._course = FREE
+        self._course = FREE if guide is None else guide.course
         self._chunk_tokens = chunk_tokens
         self._reused = Reused()
         self._stops = [len(prompt)]  # prompt lengths at which to pause, nearest last

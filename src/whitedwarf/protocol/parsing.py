@@ -18,4 +18,5 @@ def parse_options(
         starts_in_tool_calls=conversation.tool_choice is ToolChoice.REQUIRED,
         parse_json_output=isinstance(conversation.response_format, JsonObject),
         stop_strings=stop_strings,
+        max_call_tokens=policy.max_call_tokens,
     )

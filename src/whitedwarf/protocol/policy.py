@@ -15,6 +15,8 @@ OFFICIAL_MODELS: Mapping[str, ModelVersion] = {
     "DeepSeek-V4.1-Flash": ModelVersion.V41,
 }
 OFFICIAL_MAX_TOKENS = 393_216
+LONGEST_CALL_TOKENS = 65_536
+"""A whole large file fits in a call of so many."""
 ASSUMED_MODEL = "deepseek-v4"
 """The name that the local policy takes a request for that has none."""
 
@@ -47,6 +49,7 @@ class Policy:
     thinking_max_tokens: int = OFFICIAL_MAX_TOKENS
     non_thinking_max_tokens: int = OFFICIAL_MAX_TOKENS
     default_max_tokens: int | None = None  # of an answer that asks for no length; None: the official library's choice
+    max_call_tokens: int | None = None  # a longer call is taken for one that never ends (demand.md P35)
 
     def max_tokens_bound(self, *, is_thinking: bool) -> int:
         """The most tokens that an answer may ask for."""
@@ -56,7 +59,9 @@ class Policy:
 OFFICIAL = Policy(is_official=True)
 
 
-def local(version: ModelVersion, default_max_tokens: int | None = None) -> Policy:
+def local(
+    version: ModelVersion, default_max_tokens: int | None = None, max_call_tokens: int = LONGEST_CALL_TOKENS
+) -> Policy:
     """Our server's own reading, for the one model it runs: any model name means that one."""
     return Policy(
         is_official=False,
@@ -64,4 +69,5 @@ def local(version: ModelVersion, default_max_tokens: int | None = None) -> Polic
         other_models=version,
         messages_web_search=HostedTools.DROPPED,
         default_max_tokens=default_max_tokens,
+        max_call_tokens=max_call_tokens,
     )

@@ -1,7 +1,8 @@
 """The application: which address is answered by what, and what stands before all of them.
 
 /v1/chat/completions  /v1/responses  /v1/completions  /v1/messages        answers, streamed or whole
-/v1/messages/count_tokens  /v1/chat/completions/input_tokens              how long a prompt is
+/v1/messages/count_tokens  /v1/chat/completions/input_tokens
+/v1/responses/input_tokens                                                how long a prompt is
 /v1/models  /v1/models/{id}  /health  /metrics  /props  /openapi.json  /    what is here
 /debug/last                                                               with --script: the last request
 """
@@ -50,6 +51,7 @@ def _routes(endpoints: Endpoints) -> list[Route]:
         Route("/v1/completions", endpoints.answer(COMPLETIONS), methods=["POST"]),
         Route("/v1/messages/count_tokens", endpoints.count(MESSAGES), methods=["POST"]),
         Route("/v1/chat/completions/input_tokens", endpoints.count(CHAT), methods=["POST"]),
+        Route("/v1/responses/input_tokens", endpoints.count(RESPONSES), methods=["POST"]),
         Route("/v1/models", endpoints.models),
         Route("/v1/models/{model_id:path}", endpoints.one_model),
         Route("/health", endpoints.health),

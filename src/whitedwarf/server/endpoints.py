@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 
 from whitedwarf.conversation.json_value import Json
 from whitedwarf.errors import WhitedwarfError
-from whitedwarf.protocol.dialects import CHAT, Dialect, Told
+from whitedwarf.protocol.dialects import CHAT, RESPONSES, Dialect, Told
 from whitedwarf.protocol.failures import Failure, FailureKind
 from whitedwarf.reply import Prepared, Reply
 from whitedwarf.respond import Road
@@ -137,7 +137,8 @@ class Endpoints:
 
     async def _count(self, request: Request, dialect: Dialect, body: bytes) -> Response:
         count = await anyio.to_thread.run_sync(self.road.count_tokens, body, dialect)
-        return JSONResponse({"input_tokens": count})
+        kind = {"object": "response.input_tokens"} if dialect is RESPONSES else {}
+        return JSONResponse({**kind, "input_tokens": count})
 
     async def _answer(self, request: Request, dialect: Dialect, body: bytes) -> Response:
         prepared = await anyio.to_thread.run_sync(self.road.prepare, body, dialect)

@@ -114,6 +114,9 @@ _PLACES: Mapping[str, _Post | _Get] = {
     "/v1/chat/completions/input_tokens": _Post(
         "How long a prompt is", "OpenAI", "ChatRequest", "TokenCount", is_streamed=False
     ),
+    "/v1/responses/input_tokens": _Post(
+        "How long a prompt is", "OpenAI", "ResponsesRequest", "ResponsesTokenCount", is_streamed=False
+    ),
     "/v1/models": _Get("The loaded model", _json("ModelList")),
     "/v1/models/{model_id}": _Get("The loaded model", _json("Model"), (*_EVERYWHERE, 404), (_MODEL_ID,)),
     "/health": _Get("Whether it runs", _json("Health"), (403, 405), is_open=True),

@@ -99,6 +99,11 @@ ANSWERS: Mapping[str, Schema] = {
         ("id", "type", "role", "model", "content", "stop_reason", "usage"),
     ),
     "TokenCount": members({"input_tokens": whole(minimum=0)}, "The prompt's length.", ("input_tokens",)),
+    "ResponsesTokenCount": members(
+        {"object": word("", "response.input_tokens"), "input_tokens": whole(minimum=0)},
+        "The prompt's length.",
+        ("object", "input_tokens"),
+    ),
     "OpenAIError": _OPENAI_ERROR,
     "AnthropicError": _ANTHROPIC_ERROR,
     "Model": _MODEL,
