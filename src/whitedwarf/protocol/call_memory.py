@@ -26,6 +26,8 @@ from whitedwarf.protocol.recalled import Recalled
 MAX_IDS = 100_000
 MAX_BYTES = 512 << 20
 MAX_UNKNOWN = 20_000
+LONGEST_SAVED_ID = 256
+"""No file has longer ones, and what clients make up is remembered as unknown."""
 
 SavedBlocks = Callable[[Set[str]], Mapping[str, bytes]]
 """Blocks by call id, of those ids that some file knows."""
@@ -94,7 +96,7 @@ class CallMemory:
     def blocks_in(self, text: bytes) -> dict[str, bytes]:
         """The blocks that this text spells, by the id of each of their calls: what a file keeps beside it."""
         with self._lock:
-            spoken = [one for block in set(blocks_in(text)) for one in self._by_block.get(block, ())]
+            spoken = [one for block in dict.fromkeys(blocks_in(text)) for one in self._by_block.get(block, ())]
         return {call_id: spelt(one.words) for one in spoken for call_id in one.ids}
 
     def _with_words(self, message: Message, counts: dict[str, int]) -> Message:
@@ -128,7 +130,8 @@ class CallMemory:
         if self._saved is None:
             return
         with self._lock:
-            wanted = ids - self._by_id.keys() - self._unknown.keys()
+            wanted = {call_id for call_id in ids if len(call_id) <= LONGEST_SAVED_ID}
+            wanted -= self._by_id.keys() | self._unknown.keys()
         if not wanted:
             return
         found = self._saved(wanted)
