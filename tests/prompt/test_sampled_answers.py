@@ -1,6 +1,8 @@
 """Answers put back in the tokens that were drawn, whatever way the model split its words."""
 
 import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -112,3 +114,33 @@ def test_the_oldest_are_forgotten(nano: Tokenizer, bounds: dict[str, int]) -> No
     whole = [array([*prompt.tolist(), *nano.encode("ab"), eos]) for prompt in prompts]
     known = [answers.knows(ids) for ids in whole]
     assert known == [False, False, False, True, True, True]
+
+
+def test_who_asks_while_another_looks_at_new_answers_waits_for_them(
+    nano: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or the client that comes back at once gets its own answer in other tokens, and all of it is computed again."""
+    user, assistant, close, eos = controls(nano)
+    answers = SampledAnswers(nano)
+    prompt = [user, *nano.encode("one"), assistant, close]
+    drawn = [*nano.encode("a"), *nano.encode("b")]
+    answers.remember(array(prompt), drawn)
+    is_looking, may_go_on = threading.Event(), threading.Event()
+    encode = Tokenizer.encode
+
+    def slow(tokenizer: Tokenizer, text: str) -> list[int]:
+        is_looking.set()
+        assert may_go_on.wait(20)
+        return encode(tokenizer, text)
+
+    with ThreadPoolExecutor(2) as threads:
+        canonical = array([*prompt, *nano.encode("ab"), eos])
+        monkeypatch.setattr(Tokenizer, "encode", slow)
+        other = threads.submit(answers.adopt, array(prompt))
+        assert is_looking.wait(20)
+        asked = threads.submit(answers.adopt, canonical)
+        with pytest.raises(TimeoutError):
+            asked.result(0.1)
+        may_go_on.set()
+        assert asked.result(20).tolist() == [*prompt, *drawn, eos]
+        assert other.result(20).tolist() == prompt

@@ -46,6 +46,7 @@ class SampledAnswers:
         self._max_bytes = max_bytes
         self._special = np.array(sorted(tokenizer.vocabulary.special_ids.values()), np.int32)
         self._eos = tokenizer.special_id(SpecialToken.EOS)
+        self._looking = threading.Lock()  # held while new answers are looked at: who asks then waits for them
         self._lock = threading.Lock()  # guards everything below
         self._new: list[tuple[Ids, Ids]] = []  # prompts and answers not yet looked at
         self._drawn: OrderedDict[bytes, _Drawn] = OrderedDict()  # by the digest of the ids that end with them
@@ -105,10 +106,11 @@ class SampledAnswers:
                     yield end, drawn
 
     def _look_at_new(self) -> None:
-        with self._lock:
-            new, self._new = self._new, []
-        for prompt, answer in new:
-            self._look_at(prompt, answer)
+        with self._looking:
+            with self._lock:
+                new, self._new = self._new, []
+            for prompt, answer in new:
+                self._look_at(prompt, answer)
 
     def _look_at(self, prompt: Ids, answer: Ids) -> None:
         # From the last control token on, for text before and after the seam is tokenised as one.
