@@ -23,6 +23,8 @@ _MEMORY = Group.create_ordered("Beginnings of prompts")
 _LOGS = Group.create_ordered("Logs")
 _STEERING = Group.create_ordered("Steering")
 POSITIVE = Number(gte=1)
+MOST_MB = 1 << 40  # more than there is; /metrics and clocks tell such numbers as floats
+LONGEST_S = 1_000_000_000
 
 
 @Parameter(name="*", group=_MODEL)
@@ -122,11 +124,11 @@ class ServeSettings:
     """Most tokens of an answer when the request does not say; the context may allow fewer."""
     recipe: Annotated[Literal["v4", "v4.1"], Parameter(group=_ANSWERS)] = "v4"
     """How prompts are written: as DeepSeek V4 or as V4.1 was trained."""
-    kv_ram_mb: Annotated[int, Parameter(validator=Number(gte=0), group=_MEMORY)] = 1024
+    kv_ram_mb: Annotated[int, Parameter(validator=Number(gte=0, lte=MOST_MB), group=_MEMORY)] = 1024
     """Megabytes of memory for beginnings of prompts, which are not computed twice; 0 for none."""
     kv_disk_dir: Annotated[Path | None, Parameter(group=_MEMORY)] = None
     """Folder for beginnings of prompts that outlive the server, private to you. Default: none are written."""
-    kv_disk_space_mb: Annotated[int, Parameter(validator=POSITIVE, group=_MEMORY)] = 4096
+    kv_disk_space_mb: Annotated[int, Parameter(validator=Number(gte=1, lte=MOST_MB), group=_MEMORY)] = 4096
     """Megabytes that this folder may take; what is worth least goes first."""
     kv_disk_format: Annotated[Literal["packed", "ds4"], Parameter(group=_MEMORY)] = "packed"
     """How they are written. packed: as they are in memory, with a checksum; ds4: as ds4 reads them, about three times
@@ -157,7 +159,7 @@ class ServeSettings:
     """Let web pages of any site use this server."""
     allow_host: tuple[str, ...] = ()
     """A further name by which clients may call this server, besides its addresses and localhost; repeatable."""
-    drain_s: Annotated[int, Parameter(validator=Number(gte=0))] = 30
+    drain_s: Annotated[int, Parameter(validator=Number(gte=0, lte=LONGEST_S))] = 30
     """Seconds that running answers may take after SIGTERM or Ctrl+C; a second signal ends them at once."""
     trace: Annotated[Path | None, Parameter(group=_LOGS)] = None
     """File for all that is known about each request, private to you; an earlier trace is overwritten. Default: none."""

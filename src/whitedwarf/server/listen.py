@@ -185,7 +185,7 @@ def bound_socket(host: str, port: int) -> socket.socket:
         except OSError:
             listener.close()
             raise
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # the latter for a name that cannot be one: a label too long
         raise WhitedwarfError(f"cannot listen on {host} port {port}: {error}; give another --host or --port") from error
     return listener
 
