@@ -84,11 +84,11 @@ class Reply:
         self._past = past
         self._ids: list[int] = []  # drawn so far
         self._said = Said(is_thinking=converted.conversation.is_thinking)
-        self._dialect = dialect
-        self._identity = _new_identity(dialect, converted.model)
+        identity = _new_identity(dialect, converted.model)
         self._tokens = None if prepared.options.logprobs is None else TokenLog(tokenizer)
         self._parser = dialect.parser(converted.parsing, tokenizer)
-        self._stream = dialect.stream(self._identity, converted.reply, self._tokens)
+        self._stream = dialect.stream(identity, converted.reply, self._tokens)
+        self._whole = dialect.answer(identity)
         self._is_measured = False
 
     @property
@@ -115,11 +115,13 @@ class Reply:
         self.failure = Failure.of(error)
         return self._stream.fail(self.failure.message)
 
-    def body(self, told: Iterable[Told]) -> Told:
-        """All that was told, as one body; calls that the model did not complete are left out (demand.md P21)."""
-        answer = self._dialect.answer(self._identity)
-        answer.take(told)
-        return answer.body(without_calls=getattr(self._stream, "unfinished_calls", ()))
+    def collect(self, told: Iterable[Told]) -> None:
+        """This belongs to the `body`. Told pieces are not kept: a long answer's are a hundred thousand objects."""
+        self._whole.take(told)
+
+    def body(self) -> Told:
+        """All that was collected; calls that the model did not complete are left out (demand.md P21)."""
+        return self._whole.body(without_calls=getattr(self._stream, "unfinished_calls", ()))
 
     def _witnessed(self, event: Event) -> list[Told]:
         if self.witness is not None:

@@ -57,3 +57,11 @@ def test_a_bad_script_is_told_in_one_line(tmp_path: Path) -> None:
     assert ended.returncode == 1
     assert f'{script}, line 2: expected "pieces" to be an array' in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_a_signal_right_after_the_address_is_told_ends_it_in_order(tmp_path: Path) -> None:
+    script = tmp_path / "script.jsonl"
+    script.write_text('{"pieces": ["Hi"]}')
+    for _ in range(3):
+        with served(script):
+            pass  # it ends with 0, or `served` complains

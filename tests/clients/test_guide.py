@@ -20,6 +20,15 @@ FILE = "hello.py\n```\nprint('Hello.')\n```\n"
 
 
 @pytest.fixture
+def binaries(request: pytest.FixtureRequest, clients: Path) -> Path:
+    """Of the small client that is the test's parameter; asked for before a server is started."""
+    found = clients / request.getfixturevalue("name") / "bin"
+    if not found.exists():
+        pytest.skip(f"there is no virtual environment {found.parent} ($WHITEDWARF_CLIENTS)")
+    return found
+
+
+@pytest.fixture
 def server(tmp_path: Path) -> Iterator[ServerProcess]:
     answer = {"pieces": ["It asks.", {"special": "</think>"}, FILE]}
     with serving(tmp_path, [answer], *serve_flags()) as server:
@@ -71,10 +80,7 @@ def test_the_libraries_get_answers(server: ServerProcess, tmp_path: Path) -> Non
 @pytest.mark.clients
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
-def test_small_clients_get_answers(name: str, server: ServerProcess, clients: Path, tmp_path: Path) -> None:
-    binaries = clients / name / "bin"
-    if not binaries.exists():
-        pytest.skip(f"{name} is not installed under $WHITEDWARF_CLIENTS/{name}: a virtual environment")
+def test_small_clients_get_answers(name: str, binaries: Path, server: ServerProcess, tmp_path: Path) -> None:
     section = sections()[name]
     (script,) = section.scripts
     _write_files(section, server, tmp_path)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whitedwarf.engine.stops import FIRST_STOP, STEP_BACK, prompt_stops
+from whitedwarf.engine.stops import FIRST_STOP, STEP_BACK, is_cold, prompt_stops
 
 
 def test_a_long_prompt_stops_early_once_and_then_at_its_chunks() -> None:
@@ -42,3 +42,7 @@ def test_stops_rise_to_the_end(length: int, start: int, named: list[int], partin
     assert stops[-1] == length
     assert all(start < stop < length - STEP_BACK for stop in stops[:-1])
     assert len(stops) <= 3 + 3 * (length // FIRST_STOP + 1)
+
+
+def test_next_to_nothing_is_nothing() -> None:
+    assert [is_cold(80, reused) for reused in (0, 2, 9, 10, 80)] == [True, True, True, False, False]

@@ -135,6 +135,18 @@ def test_prompts_that_were_found_do_not_keep_others_from_being_saved(loaded, ser
     assert len(list(serve.kv_disk_dir.glob("*.kv"))) == 2
 
 
+def test_the_first_tokens_that_all_prompts_share_keep_none_from_being_saved(loaded, serve, tokenizer) -> None:
+    with (
+        disk_prefixes(loaded, tokenizer, serve, Past(tokenizer)) as store,
+        Engine(loaded.transformer, prefix_budget_bytes=1 << 28, store=store) as engine,
+    ):
+        engine.submit([*PROMPT[:10], *prompt(12, 10)], OPTIONS).result(PATIENCE_S)
+        assert engine.submit(PROMPT, OPTIONS).result(PATIENCE_S).finished.reused_tokens == 10
+        while not files(serve):
+            time.sleep(0.01)
+        assert files(serve) == {512: Reason.COLD}
+
+
 def test_a_packed_file_is_smaller(ask, loaded, serve, tmp_path) -> None:
     ds4 = replace(serve, kv_disk_format="ds4", kv_disk_dir=tmp_path / "ds4")
     ask(loaded, serve, PROMPT)

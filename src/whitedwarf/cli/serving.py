@@ -92,11 +92,12 @@ class _Place:
 
     def run(self, engine: Engine | ScriptedEngine, endpoints: Endpoints) -> None:
         """Until a signal."""
-        server = Server(make_app(endpoints, host_rule(self.serve), self.keys), self.serve.drain_s, engine.close)
+        parallel = f"{self.serve.parallel} requests at a time"
+        told = f"{endpoints.model.id} is served at {address_of(self.listener)} ({parallel})"
+        app = make_app(endpoints, host_rule(self.serve), self.keys)
+        server = Server(app, self.serve.drain_s, engine.close, lambda: note(told))
         _log_to_stderr(self.serve.log_format)
         self.listener.listen()  # before anybody is told the address
-        parallel = f"{self.serve.parallel} requests at a time"
-        note(f"{endpoints.model.id} is served at {address_of(self.listener)} ({parallel})")
         server.run([self.listener])
 
 

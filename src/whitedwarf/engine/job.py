@@ -23,7 +23,7 @@ from whitedwarf.engine.sampler import XorShift64Star, sample, score
 from whitedwarf.engine.scheduler import Candidate, Phase, is_turn_over, newcomers_turn
 from whitedwarf.engine.seen_prefixes import common_length
 from whitedwarf.engine.session import Reused, Session
-from whitedwarf.engine.stops import MIN_PARTING, is_answer_stop, prompt_stops
+from whitedwarf.engine.stops import MIN_PARTING, is_answer_stop, is_cold, prompt_stops
 from whitedwarf.errors import WhitedwarfError
 from whitedwarf.model.base import Ids, LogitRows, Logits, Span
 
@@ -167,7 +167,7 @@ class Job:
         if position == self._stops[-1]:
             self._num_remembered = self._stops.pop()
             is_named = position == len(self._prompt) or position in self._options.checkpoints
-            self.session.remember(is_cold=not self._reused.num_tokens, is_named=is_named)
+            self.session.remember(is_cold=is_cold(len(self._prompt), self._reused.num_tokens), is_named=is_named)
 
     def _remember_answer(self) -> None:
         """So that a crash in a long answer costs a step of it; what ends inside a call no later prompt begins with."""

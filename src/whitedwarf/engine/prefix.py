@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 class SaveReason(StrEnum):
     """The reasons of product.md B.18."""
 
-    COLD = "cold"  # while a prompt is read of which nothing was reused
+    COLD = "cold"  # while a prompt is read of which next to nothing was reused
     CONTINUED = "continued"  # while another one is read, or a long answer is written
     EVICT = "evict"  # an end or a parting is about to leave memory
     SHUTDOWN = "shutdown"

@@ -11,6 +11,12 @@ FIRST_STOP = 256  # of any prompt; also the least distance of named positions an
 STEP_BACK = 16  # as far as states go back by themselves: no second stop that near before another
 MIN_PARTING = 64  # tokens that a stop must save another prompt, so that it is made, or waited for, on purpose
 ANSWER_STEP = 2048  # tokens of prompt and answer that a crash may cost; a divisor of the step that stores save at
+COLD_SHARE = 8  # a prompt of which less than one part in so many was known is read as if nothing of it were
+
+
+def is_cold(length: int, reused: int) -> bool:
+    """Whether next to nothing of a prompt was known: any two of them share their first tokens."""
+    return reused * COLD_SHARE < length
 
 
 def is_answer_stop(position: int) -> bool:

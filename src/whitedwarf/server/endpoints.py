@@ -8,6 +8,7 @@ import itertools
 import logging
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 import anyio
 from starlette.requests import Request
@@ -15,7 +16,7 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 
 from whitedwarf.conversation.json_value import Json
 from whitedwarf.errors import WhitedwarfError
-from whitedwarf.protocol.dialects import CHAT, RESPONSES, Dialect, Told
+from whitedwarf.protocol.dialects import CHAT, RESPONSES, Dialect
 from whitedwarf.protocol.failures import Failure, FailureKind
 from whitedwarf.reply import Prepared, Reply
 from whitedwarf.respond import Road
@@ -28,7 +29,7 @@ from whitedwarf.server.props import props
 from whitedwarf.server.refusal import counted_as, refusal
 from whitedwarf.server.request_trace import Trace
 from whitedwarf.server.status_page import PAGE_HEADERS, StatusPage
-from whitedwarf.server.stream import KEEPALIVE_S, StreamedReply, told_whole, unless_gone
+from whitedwarf.server.stream import KEEPALIVE_S, StreamedReply, collect_all, unless_gone
 from whitedwarf.server.watch import Watch
 
 log = logging.getLogger(__name__)
@@ -165,16 +166,11 @@ class Endpoints:
 
 async def _whole(request: Request, reply: Reply, dialect: Dialect, headers: dict[str, str]) -> Response:
     """The answer in one body, or the status of its failure."""
-    told: list[Told] = []
-
-    async def work() -> None:
-        told.extend(await told_whole(reply))
-
-    if not await unless_gone(request.receive, work):
+    if not await unless_gone(request.receive, partial(collect_all, reply)):
         return Response(status_code=_GONE)
     if reply.failure is not None:
         return refusal(reply.failure, dialect)
-    return JSONResponse(reply.body(told), headers=headers)
+    return JSONResponse(reply.body(), headers=headers)
 
 
 def _warnings(prepared: Prepared) -> dict[str, str]:

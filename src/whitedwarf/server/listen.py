@@ -122,9 +122,14 @@ def _make_room(connections: Iterable[Any]) -> None:
 
 
 class Server(uvicorn.Server):
-    """One listening server. `hurry` ends running answers early; it may block, and runs in a thread."""
+    """One listening server. `hurry` ends running answers early; it may block, and runs in a thread.
 
-    def __init__(self, app: ASGIApp, drain_s: float, hurry: Callable[[], None]) -> None:
+    `announce` is called once requests are answered and signals end it in order.
+    """
+
+    def __init__(
+        self, app: ASGIApp, drain_s: float, hurry: Callable[[], None], announce: Callable[[], None] = lambda: None
+    ) -> None:
         config = uvicorn.Config(
             app,
             http=BoundedProtocol,
@@ -140,12 +145,18 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self._drain_s = drain_s
         self._hurry = hurry
+        self._announce = announce
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """A signal came. It is not raised again after an orderly end, which uvicorn would do."""
         if self.should_exit:
             os._exit(_INTERRUPTED)  # at once: neither the loop nor the engine may be able to end
         self.should_exit = True
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to answer."""
+        await super().startup(sockets)
+        self._announce()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let running answers end, but not for ever."""
