@@ -169,10 +169,19 @@ def test_a_call_that_was_cut_off_is_not_in_a_whole_answer(tokenizer: Tokenizer) 
     assert "tool_calls" not in choice["message"]
 
 
-def test_what_is_not_enforced_is_told(tokenizer: Tokenizer) -> None:
+def test_a_form_that_cannot_be_enforced_is_refused_before_anything_is_queued(tokenizer: Tokenizer) -> None:
+    form = {"type": "json_schema", "json_schema": {"name": "f", "schema": {"not": {}}}}
+    engine = HandEngine()
+    with pytest.raises(RequestError, match='"not"'):
+        road(engine, tokenizer).prepare(body(CHAT, response_format=form), CHAT)
+    assert engine.submitted.empty()
+
+
+def test_a_form_that_is_enforced_needs_no_warning(tokenizer: Tokenizer) -> None:
     asked = body(CHAT, response_format={"type": "json_object"}, unheard_of=1)
     prepared = road(HandEngine(), tokenizer).prepare(asked, CHAT)
-    assert any("not enforced" in warning for warning in prepared.warnings)
+    assert prepared.form is not None
+    assert prepared.warnings == ()
     assert prepared.converted.unknown_fields == ("unheard_of",)
 
 

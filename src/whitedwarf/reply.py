@@ -15,17 +15,15 @@ from whitedwarf.conversation.events import Event as Parsed
 from whitedwarf.engine.generation import Generation
 from whitedwarf.engine.request import Event, Finished, FinishReason, GenerateOptions, Prefilled, Token
 from whitedwarf.errors import EngineClosedError, WhitedwarfError
+from whitedwarf.prompt.grammar import Grammar
 from whitedwarf.prompt.tokenizer import Ids, Tokenizer
 from whitedwarf.protocol.converted import Converted, PromptUsage, ReplyIdentity
 from whitedwarf.protocol.dialects import Dialect, Told
-from whitedwarf.protocol.engine_options import asks_for_form
 from whitedwarf.protocol.failures import Failure
 from whitedwarf.protocol.past import Past, PromptIds
 from whitedwarf.protocol.recalled import NOTHING_RECALLED, Recalled
 from whitedwarf.protocol.said import Said
 from whitedwarf.protocol.token_log import TokenLog
-
-_ENFORCED_NOWHERE = "The form of the answer was asked for in the prompt, but is not enforced."
 
 
 class Witness(Protocol):
@@ -40,13 +38,14 @@ class Witness(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prepared:
-    """A request that can be answered. `warnings` tell the client what was ignored, `unknown_fields` what was unread."""
+    """A request that can be answered; with a `form`, the answer is held to it."""
 
     dialect: Dialect
     converted: Converted[Any]
     prompt: PromptIds
     options: GenerateOptions
     recalled: Recalled = NOTHING_RECALLED
+    form: Grammar | None = None
 
     @property
     def ids(self) -> Ids:
@@ -61,8 +60,7 @@ class Prepared:
     @property
     def warnings(self) -> tuple[str, ...]:
         """A sentence for each thing that was asked for and is not done."""
-        unenforced = (_ENFORCED_NOWHERE,) if asks_for_form(self.converted.constraint) else ()
-        return self.converted.warnings + unenforced
+        return self.converted.warnings
 
 
 class Reply:
