@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 
 from whitedwarf.conversation.json_value import Json
-from whitedwarf.errors import WhitedwarfError
+from whitedwarf.errors import EngineClosedError, WhitedwarfError
 from whitedwarf.protocol.dialects import CHAT, RESPONSES, Dialect
 from whitedwarf.protocol.failures import Failure, FailureKind
 from whitedwarf.reply import Prepared, Reply
@@ -37,6 +37,7 @@ log = logging.getLogger(__name__)
 
 Asked = TypeVar("Asked")
 Endpoint = Callable[[Request], Awaitable[Response]]
+_NO_ENGINE = "the engine has stopped, the log says why: start the server again"
 _GONE = 499  # nobody reads it; the usual number for a client that left
 
 
@@ -86,8 +87,10 @@ class Endpoints:
         return refusal(failure, CHAT)
 
     async def health(self, request: Request) -> Response:
-        """GET /health."""
-        return JSONResponse({"status": "ok"})
+        """GET /health: 503 where nothing can be answered any more, for whoever starts servers anew."""
+        if self.facts.is_running():
+            return JSONResponse({"status": "ok"})
+        return refusal(Failure.of(EngineClosedError(_NO_ENGINE)), CHAT)
 
     async def debug_last(self, request: Request) -> Response:
         """GET /debug/last, with a script only: the last request as it reached the engine."""
