@@ -14,7 +14,7 @@ from whitedwarf.errors import RequestError
 from whitedwarf.prompt.encode import ModelVersion
 from whitedwarf.prompt.special import SpecialToken
 from whitedwarf.prompt.tokenizer import Tokenizer
-from whitedwarf.protocol.dialects import CHAT, COMPLETIONS, DIALECTS, MESSAGES, RESPONSES, Dialect, Told
+from whitedwarf.protocol.dialects import CHAT, COMPLETIONS, DIALECTS, MESSAGES, RESPONSES, Dialect
 from whitedwarf.protocol.failures import ContextLengthExceeded
 from whitedwarf.protocol.policy import local
 from whitedwarf.reply import Reply
@@ -34,13 +34,13 @@ def road(engine: HandEngine, tokenizer: Tokenizer) -> Road:
     return Road(engine, tokenizer, local(ModelVersion.V4))
 
 
-def run(
-    tokenizer: Tokenizer, dialect: Dialect, asked: bytes, pieces: list[Any], **how: Any
-) -> tuple[Reply, list[Told]]:
+def run(tokenizer: Tokenizer, dialect: Dialect, asked: bytes, pieces: list[Any], **how: Any) -> Reply:
     engine = HandEngine(play=says(tokenizer, pieces, **how))
     way = road(engine, tokenizer)
     reply = way.start(way.prepare(asked, dialect))
-    return reply, reply.begin() + reply.take(events_of(engine.next_request()))
+    reply.collect(reply.begin())
+    reply.collect(reply.take(events_of(engine.next_request())))
+    return reply
 
 
 def events_of(request: Submitted) -> list[Event]:
@@ -64,15 +64,15 @@ def text_of(dialect: Dialect, told: dict[str, Any]) -> str:
 @pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
 def test_tokens_become_the_dialects_answer(dialect: Dialect, tokenizer: Tokenizer) -> None:
     more = {"thinking": {"type": "disabled"}}
-    reply, told = run(tokenizer, dialect, body(dialect, **more), ["Hello ", "🦔漢"])
+    reply = run(tokenizer, dialect, body(dialect, **more), ["Hello ", "🦔漢"])
     assert reply.is_over
-    assert text_of(dialect, reply.body(told)) == "Hello 🦔漢"
+    assert text_of(dialect, reply.body()) == "Hello 🦔漢"
 
 
 @pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
 def test_usage_is_what_the_engine_says_was_reused(dialect: Dialect, tokenizer: Tokenizer) -> None:
-    reply, told = run(tokenizer, dialect, body(dialect), ["Hi"], reused=3)
-    usage = reply.body(told)["usage"]
+    reply = run(tokenizer, dialect, body(dialect), ["Hi"], reused=3)
+    usage = reply.body()["usage"]
     cached = usage.get("cache_read_input_tokens")
     if cached is None:
         cached = (usage.get("prompt_tokens_details") or usage["input_tokens_details"])["cached_tokens"]
@@ -83,8 +83,8 @@ def test_usage_is_what_the_engine_says_was_reused(dialect: Dialect, tokenizer: T
 def test_a_stop_string_ends_the_work_too(dialect: Dialect, tokenizer: Tokenizer) -> None:
     name = "stop_sequences" if dialect is MESSAGES else "stop"
     asked = body(dialect, thinking={"type": "disabled"}, **{name: ["END_HERE"]})
-    reply, told = run(tokenizer, dialect, asked, ["abc", "EN", "D_", "HERE", "xyz"])
-    assert text_of(dialect, reply.body(told)) == "abc"
+    reply = run(tokenizer, dialect, asked, ["abc", "EN", "D_", "HERE", "xyz"])
+    assert text_of(dialect, reply.body()) == "abc"
     assert reply.generation.is_cancelled
 
 
@@ -163,21 +163,30 @@ def test_a_call_that_was_cut_off_is_not_in_a_whole_answer(tokenizer: Tokenizer) 
         'parameter name="cmd" string="true">rm -rf',
     ]
     asked = body(CHAT, tools=[TOOL])
-    reply, told = run(tokenizer, CHAT, asked, call, reason=FinishReason.LENGTH)
-    choice = reply.body(told)["choices"][0]
+    reply = run(tokenizer, CHAT, asked, call, reason=FinishReason.LENGTH)
+    choice = reply.body()["choices"][0]
     assert choice["finish_reason"] == "length"
     assert "tool_calls" not in choice["message"]
 
 
-def test_what_is_not_enforced_is_told(tokenizer: Tokenizer) -> None:
+def test_a_form_that_cannot_be_enforced_is_refused_before_anything_is_queued(tokenizer: Tokenizer) -> None:
+    form = {"type": "json_schema", "json_schema": {"name": "f", "schema": {"not": {}}}}
+    engine = HandEngine()
+    with pytest.raises(RequestError, match='"not"'):
+        road(engine, tokenizer).prepare(body(CHAT, response_format=form), CHAT)
+    assert engine.submitted.empty()
+
+
+def test_a_form_that_is_enforced_needs_no_warning(tokenizer: Tokenizer) -> None:
     asked = body(CHAT, response_format={"type": "json_object"}, unheard_of=1)
     prepared = road(HandEngine(), tokenizer).prepare(asked, CHAT)
-    assert any("not enforced" in warning for warning in prepared.warnings)
+    assert prepared.form is not None
+    assert prepared.warnings == ()
     assert prepared.converted.unknown_fields == ("unheard_of",)
 
 
 def test_an_answer_that_has_ended_says_nothing_more(tokenizer: Tokenizer) -> None:
-    reply, _ = run(tokenizer, MESSAGES, body(MESSAGES), ["Hi"])
+    reply = run(tokenizer, MESSAGES, body(MESSAGES), ["Hi"])
     assert reply.take([Token(5), finished(), Prefilled(1, 1)]) == reply.keepalive() == []
     assert reply.fail(RequestError("late")) == []
     assert reply.failure is None

@@ -15,17 +15,15 @@ from whitedwarf.conversation.events import Event as Parsed
 from whitedwarf.engine.generation import Generation
 from whitedwarf.engine.request import Event, Finished, FinishReason, GenerateOptions, Prefilled, Token
 from whitedwarf.errors import EngineClosedError, WhitedwarfError
+from whitedwarf.prompt.grammar import Grammar
 from whitedwarf.prompt.tokenizer import Ids, Tokenizer
 from whitedwarf.protocol.converted import Converted, PromptUsage, ReplyIdentity
 from whitedwarf.protocol.dialects import Dialect, Told
-from whitedwarf.protocol.engine_options import asks_for_form
 from whitedwarf.protocol.failures import Failure
 from whitedwarf.protocol.past import Past, PromptIds
 from whitedwarf.protocol.recalled import NOTHING_RECALLED, Recalled
 from whitedwarf.protocol.said import Said
 from whitedwarf.protocol.token_log import TokenLog
-
-_ENFORCED_NOWHERE = "The form of the answer was asked for in the prompt, but is not enforced."
 
 
 class Witness(Protocol):
@@ -40,13 +38,14 @@ class Witness(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prepared:
-    """A request that can be answered. `warnings` tell the client what was ignored, `unknown_fields` what was unread."""
+    """A request that can be answered; with a `form`, the answer is held to it."""
 
     dialect: Dialect
     converted: Converted[Any]
     prompt: PromptIds
     options: GenerateOptions
     recalled: Recalled = NOTHING_RECALLED
+    form: Grammar | None = None
 
     @property
     def ids(self) -> Ids:
@@ -61,8 +60,7 @@ class Prepared:
     @property
     def warnings(self) -> tuple[str, ...]:
         """A sentence for each thing that was asked for and is not done."""
-        unenforced = (_ENFORCED_NOWHERE,) if asks_for_form(self.converted.constraint) else ()
-        return self.converted.warnings + unenforced
+        return self.converted.warnings
 
 
 class Reply:
@@ -86,11 +84,11 @@ class Reply:
         self._past = past
         self._ids: list[int] = []  # drawn so far
         self._said = Said(is_thinking=converted.conversation.is_thinking)
-        self._dialect = dialect
-        self._identity = _new_identity(dialect, converted.model)
+        identity = _new_identity(dialect, converted.model)
         self._tokens = None if prepared.options.logprobs is None else TokenLog(tokenizer)
         self._parser = dialect.parser(converted.parsing, tokenizer)
-        self._stream = dialect.stream(self._identity, converted.reply, self._tokens)
+        self._stream = dialect.stream(identity, converted.reply, self._tokens)
+        self._whole = dialect.answer(identity)
         self._is_measured = False
 
     @property
@@ -117,11 +115,13 @@ class Reply:
         self.failure = Failure.of(error)
         return self._stream.fail(self.failure.message)
 
-    def body(self, told: Iterable[Told]) -> Told:
-        """All that was told, as one body; calls that the model did not complete are left out (demand.md P21)."""
-        answer = self._dialect.answer(self._identity)
-        answer.take(told)
-        return answer.body(without_calls=getattr(self._stream, "unfinished_calls", ()))
+    def collect(self, told: Iterable[Told]) -> None:
+        """This belongs to the `body`. Told pieces are not kept: a long answer's are a hundred thousand objects."""
+        self._whole.take(told)
+
+    def body(self) -> Told:
+        """All that was collected; calls that the model did not complete are left out (demand.md P21)."""
+        return self._whole.body(without_calls=getattr(self._stream, "unfinished_calls", ()))
 
     def _witnessed(self, event: Event) -> list[Told]:
         if self.witness is not None:

@@ -14,6 +14,7 @@ from whitedwarf.engine.generation import Generation
 from whitedwarf.engine.guide import Guide
 from whitedwarf.engine.request import GenerateOptions
 from whitedwarf.prompt.encode import encode
+from whitedwarf.prompt.grammar import Grammars
 from whitedwarf.prompt.recipe_memory import RecipeMemory
 from whitedwarf.prompt.special import SpecialToken
 from whitedwarf.prompt.tokenizer import Ids, Tokenizer
@@ -22,6 +23,7 @@ from whitedwarf.protocol.call_guide import call_guide
 from whitedwarf.protocol.converted import Converted
 from whitedwarf.protocol.dialects import Dialect
 from whitedwarf.protocol.engine_options import fitting_tokens, sampling_options, wanted_logprobs
+from whitedwarf.protocol.form_guide import enforced_form, form_guide
 from whitedwarf.protocol.json_body import read_json
 from whitedwarf.protocol.past import Past, PromptIds
 from whitedwarf.protocol.policy import Policy
@@ -52,6 +54,7 @@ class Road:
         self._bodies = BodyMemory()
         self._memory = RecipeMemory()
         self._past = past or Past(tokenizer)
+        self._grammars = Grammars(tokenizer)
         self._stop_ids = frozenset({tokenizer.special_id(SpecialToken.EOS)})
         self._turn_ids = [tokenizer.special_id(token) for token in (SpecialToken.USER, SpecialToken.ASSISTANT)]
 
@@ -61,7 +64,8 @@ class Road:
         return self._engine.context_length
 
     def prepare(self, body: bytes, dialect: Dialect) -> Prepared:
-        """Read a request; RequestError where it is none, or where no answer would fit in the context."""
+        """Read a request; RequestError where it is none, where no answer would fit in the context, or where the form
+        that is asked for cannot be enforced."""
         converted, recalled, prompt = self._read(body, dialect)
         ids = prompt.run
         options = GenerateOptions(
@@ -71,7 +75,7 @@ class Road:
             logprobs=wanted_logprobs(converted.inference),
             checkpoints=self._turn_ends(ids),
         )
-        return Prepared(dialect, converted, prompt, options, recalled)
+        return Prepared(dialect, converted, prompt, options, recalled, enforced_form(converted, self._grammars))
 
     def count_tokens(self, body: bytes, dialect: Dialect) -> int:
         """How long the prompt of this request is, whether or not it fits; RequestError where it is none."""
@@ -79,9 +83,14 @@ class Road:
 
     def start(self, prepared: Prepared) -> "Reply":
         """Queue the request, at once; raises what `Backend.submit` does."""
-        guide = call_guide(prepared.converted, self._tokenizer)
-        generation = self._engine.submit(prepared.ids, prepared.options, guide=guide)
+        generation = self._engine.submit(prepared.ids, prepared.options, guide=self._guide(prepared))
         return Reply(prepared, generation, self._tokenizer, self._past)
+
+    def _guide(self, prepared: Prepared) -> Guide | None:
+        """What steers the answer: tools and a form are never asked for at once (resolve_constraint)."""
+        if prepared.form is not None:
+            return form_guide(prepared.converted, self._tokenizer, prepared.form)
+        return call_guide(prepared.converted, self._tokenizer)
 
     def _turn_ends(self, ids: Ids) -> tuple[int, ...]:
         """Where the prompt could go on otherwise: before the first turn (sub-agents share what comes before it) and

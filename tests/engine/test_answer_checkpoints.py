@@ -9,7 +9,7 @@ from fakes.gates import PATIENCE_S
 from fakes.models import FAKE_SNAPSHOT_BYTES, FakeModel, expected_logits, greedy_continuation
 from fakes.prefix_store import FakeStore
 from whitedwarf.engine.engine import Engine
-from whitedwarf.engine.guide import Course
+from whitedwarf.engine.guide import Course, Mask
 from whitedwarf.engine.prefix import SaveReason
 from whitedwarf.engine.request import GREEDY, GenerateOptions, Reuse
 from whitedwarf.engine.stops import ANSWER_STEP
@@ -39,6 +39,9 @@ class Inside:
     @property
     def course(self) -> Course:
         return INSIDE
+
+    def mask(self) -> Mask | None:
+        return None
 
     def accept(self, token: int) -> Course:
         self.num_told += 1

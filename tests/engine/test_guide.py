@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,9 +11,9 @@ from hypothesis import strategies as st
 from fakes.gates import PATIENCE_S
 from fakes.models import FakeModel, expected_logits, greedy_continuation
 from whitedwarf.engine.engine import Engine
-from whitedwarf.engine.guide import FREE, Course
+from whitedwarf.engine.guide import FREE, Course, Mask
 from whitedwarf.engine.request import GREEDY, FinishReason, GenerateOptions, SamplingOptions
-from whitedwarf.engine.sampler import XorShift64Star, sample
+from whitedwarf.engine.sampler import XorShift64Star, sample, score
 from whitedwarf.engine.script import ScriptedAnswer
 from whitedwarf.engine.scripted import ScriptedEngine
 from whitedwarf.errors import BackendError
@@ -29,11 +30,15 @@ class Steered:
 
     courses: dict[int, Course] = field(default_factory=dict)
     fails_at: int | None = None
+    masks: dict[int, Mask] = field(default_factory=dict)
     told: list[int] = field(default_factory=list)
 
     @property
     def course(self) -> Course:
         return self.courses.get(0, FREE)
+
+    def mask(self) -> Mask | None:
+        return self.masks.get(len(self.told))
 
     def accept(self, token: int) -> Course:
         self.told.append(token)
@@ -120,3 +125,48 @@ def test_the_first_token_may_be_steered_too() -> None:
         free = running.submit(PROMPT, one).result(PATIENCE_S).ids
         steered = running.submit(PROMPT, one, guide=Steered({0: GREEDILY})).result(PATIENCE_S).ids
     assert steered == ANSWER[:1] != free
+
+
+def only(*tokens: int) -> Mask:
+    return np.packbits(np.isin(np.arange(VOCAB), tokens), bitorder="little")
+
+
+def test_a_mask_is_asked_for_before_each_token_and_holds_for_that_one() -> None:
+    guide = Steered(masks={0: only(7), 2: only(1, 2, 3)})
+    with real() as running:
+        said = running.submit(PROMPT, TEN, guide=guide).result(PATIENCE_S).ids
+    second = greedy_continuation([*PROMPT, 7], 1, VOCAB)
+    logits = expected_logits([*PROMPT, 7, *second], VOCAB)
+    assert said[:3] == [7, *second, max((1, 2, 3), key=lambda token: logits[token])]
+    assert said[3:] == greedy_continuation([*PROMPT, *said[:3]], 7, VOCAB)
+
+
+def test_the_probability_that_is_told_is_the_models_own() -> None:
+    one = GenerateOptions(max_tokens=1, sampling=GREEDY, logprobs=1)
+    with real() as running:
+        (token,) = running.submit(PROMPT, one, guide=Steered(masks={0: only(7)})).result(PATIENCE_S).tokens
+    logprob, best = score(expected_logits(PROMPT, VOCAB), 7, 1)
+    assert (token.id, token.logprob, token.best) == (7, logprob, best)
+    assert best[0].id != 7
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_a_dead_end_ends_its_own_answer_with_an_error(is_refused: bool) -> None:
+    class Lost(Steered):
+        def mask(self) -> Mask | None:
+            if len(self.told) == 2:
+                if is_refused:
+                    raise RuntimeError("too complex")
+                return only()
+            return None
+
+    with real() as running:
+        failed, beside = running.submit(PROMPT, TEN, guide=Lost()), running.submit(PROMPT, TEN)
+        with pytest.raises(BackendError, match="too complex" if is_refused else "allows no token here"):
+            failed.result(PATIENCE_S)
+        assert beside.result(PATIENCE_S).ids == ANSWER
+
+
+def test_a_script_is_not_masked() -> None:
+    with scripted() as running:
+        assert running.submit(PROMPT, TEN, guide=Steered(masks={0: only(7)})).result(PATIENCE_S).ids == ANSWER

@@ -89,11 +89,34 @@ uniforms = st.one_of(st.integers(0, (1 << 24) - 1), st.sampled_from([0, 1 << 22,
 @given(logit_rows, options_of_all_kinds, uniforms)
 @example([1.0, 1.0, 1.0, 1.0], SamplingOptions(min_p=1.0), 0.5)
 @example([0.0, 0.0], SamplingOptions(min_p=1.5, top_p=0.5), 0.75)
+@example([0.0, 1e-42], SamplingOptions(min_p=1.5, top_p=0.0), 0.0)  # both of weight 1
 def test_every_option_picks_the_token_of_the_literal_text(
     row: list[float], options: SamplingOptions, uniform: float
 ) -> None:
     logits = np.array(row, np.float32)
     assert pick(logits, options, uniform) == slow_pick(logits.tolist(), options, uniform)
+
+
+@settings(max_examples=300, deadline=None)
+@given(logit_rows, options_of_all_kinds, st.integers(0, 1 << 63), st.data())
+def test_what_a_mask_forbids_does_not_exist(
+    row: list[float], options: SamplingOptions, seed: int, data: st.DataObject
+) -> None:
+    allowed = data.draw(st.lists(st.booleans(), min_size=len(row), max_size=len(row)))
+    kept = [logit if is_allowed else math.nan for logit, is_allowed in zip(row, allowed, strict=True)]
+    mask = np.packbits(allowed, bitorder="little")
+    random, same = XorShift64Star(seed), XorShift64Star(seed)
+    if not any(map(math.isfinite, kept)):
+        with pytest.raises(BackendError, match="allows no token here" if not any(allowed) else "finite logit"):
+            sample(np.array(row, np.float32), options, random, mask)
+        return
+    uniform = 0.0 if options.is_greedy else same.uniform()
+    assert sample(np.array(row, np.float32), options, random, mask) == slow_pick(kept, options, uniform)
+
+
+def test_a_token_behind_the_end_of_a_mask_is_forbidden() -> None:
+    mask = np.packbits([True] * 8, bitorder="little")
+    assert sample(np.arange(20, dtype=np.float32), GREEDY, XorShift64Star(1), mask) == 7
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,66 @@ def test_what_a_saved_state_holds_can_be_learnt(nano: Tokenizer) -> None:
     assert answers.adopt(longer).tolist() == [*run.tolist(), *tail]
 
 
+def test_a_shorter_saved_state_does_not_make_forget_how_answers_were_drawn(nano: Tokenizer) -> None:
+    user, assistant, close, eos = controls(nano)
+    first = [user, *nano.encode("Hi"), assistant, close]
+    odd = [*nano.encode("a"), *nano.encode("b")]
+    answers = SampledAnswers(nano)
+    answers.remember(array(first), odd)
+    rewritten = [user, assistant, close, *nano.encode("by the client"), eos]
+    canonical = array([*first, *nano.encode("ab"), eos, *rewritten])
+    assert not answers.knows(canonical)
+    answers.learn(canonical, canonical)  # of a state that holds no more than the first question
+    assert answers.knows(canonical)
+    assert answers.adopt(canonical).tolist() == [*first, *odd, eos, *rewritten]
+
+
+def test_who_asks_while_another_looks_at_a_new_answer_waits_for_it(
+    nano: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user, assistant, close, eos = controls(nano)
+    prompt, odd = [user, assistant, close], [*nano.encode("a"), *nano.encode("b")]
+    canonical = array([*prompt, *nano.encode("ab"), eos])
+    answers = SampledAnswers(nano)
+    answers.remember(array(prompt), odd)
+    is_looking, may_go_on = threading.Event(), threading.Event()
+    encode = nano.encode
+
+    def encode_slowly(text: str) -> list[int]:
+        is_looking.set()
+        assert may_go_on.wait(20)
+        return encode(text)
+
+    monkeypatch.setattr(nano, "encode", encode_slowly)
+    with ThreadPoolExecutor() as pool:
+        one = pool.submit(answers.adopt, canonical)
+        assert is_looking.wait(20)
+        other = pool.submit(answers.adopt, canonical)
+        with pytest.raises(TimeoutError):
+            other.result(0.05)
+        may_go_on.set()
+        assert one.result(20).tolist() == other.result(20).tolist() == [*prompt, *odd, eos]
+
+
+@given(seed=st.integers(0, 9999), length=st.integers(1, 40), cut=st.integers(0, 40))
+def test_whatever_was_drawn_the_prompt_reads_the_same(nano: Tokenizer, seed: int, length: int, cut: int) -> None:
+    """Any tokens, control tokens and halves of characters among them."""
+    user, assistant, _, eos = controls(nano)
+    dice = random.Random(seed)
+    specials = sorted(set(nano.vocabulary.special_ids.values()) - {eos})
+    drawn = [dice.choice(specials) if dice.random() < 0.2 else dice.randrange(nano.vocab_size) for _ in range(length)]
+    drawn = [token for token in drawn if token != eos]
+    answers = SampledAnswers(nano)
+    prompt = [user, *nano.encode("Well?"), assistant]
+    answers.remember(array(prompt), drawn)
+    for said in (drawn, drawn[:cut], drawn[cut:]):
+        for ids in (said, nano.encode(nano.decode(said))):
+            canonical = [*prompt, *ids, eos]
+            run = answers.adopt(array(canonical)).tolist()
+            assert nano.decode(run) == nano.decode(canonical)
+            assert [token for token in run if token in specials] == [token for token in canonical if token in specials]
+
+
 @pytest.mark.parametrize("bounds", [{"max_answers": 3}, {"max_bytes": 700}])
 def test_the_oldest_are_forgotten(nano: Tokenizer, bounds: dict[str, int]) -> None:
     user, assistant, close, eos = controls(nano)
@@ -114,33 +174,3 @@ def test_the_oldest_are_forgotten(nano: Tokenizer, bounds: dict[str, int]) -> No
     whole = [array([*prompt.tolist(), *nano.encode("ab"), eos]) for prompt in prompts]
     known = [answers.knows(ids) for ids in whole]
     assert known == [False, False, False, True, True, True]
-
-
-def test_who_asks_while_another_looks_at_new_answers_waits_for_them(
-    nano: Tokenizer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Or the client that comes back at once gets its own answer in other tokens, and all of it is computed again."""
-    user, assistant, close, eos = controls(nano)
-    answers = SampledAnswers(nano)
-    prompt = [user, *nano.encode("one"), assistant, close]
-    drawn = [*nano.encode("a"), *nano.encode("b")]
-    answers.remember(array(prompt), drawn)
-    is_looking, may_go_on = threading.Event(), threading.Event()
-    encode = Tokenizer.encode
-
-    def slow(tokenizer: Tokenizer, text: str) -> list[int]:
-        is_looking.set()
-        assert may_go_on.wait(20)
-        return encode(tokenizer, text)
-
-    with ThreadPoolExecutor(2) as threads:
-        canonical = array([*prompt, *nano.encode("ab"), eos])
-        monkeypatch.setattr(Tokenizer, "encode", slow)
-        other = threads.submit(answers.adopt, array(prompt))
-        assert is_looking.wait(20)
-        asked = threads.submit(answers.adopt, canonical)
-        with pytest.raises(TimeoutError):
-            asked.result(0.1)
-        may_go_on.set()
-        assert asked.result(20).tolist() == [*prompt, *drawn, eos]
-        assert other.result(20).tolist() == prompt

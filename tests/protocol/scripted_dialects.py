@@ -148,6 +148,11 @@ def add_up(dialect: str, events: list[Object], body: Object) -> Shown:
     return streamed
 
 
+def shown_by_body(dialect: str, body: Object) -> Shown:
+    """What a body alone shows, unchecked."""
+    return _OF_BODY[dialect](body)
+
+
 def _is_object(arguments: str) -> bool:
     try:
         return isinstance(json.loads(arguments), dict)

@@ -1,5 +1,6 @@
 """The words of calls by their ids: only for the very same calls, bounded, and asked of files once."""
 
+import sys
 from collections.abc import Mapping, Set
 
 import pytest
@@ -81,7 +82,17 @@ def test_an_answer_whose_words_are_not_known_is_not_remembered() -> None:
     assert recalled(memory, said(LS))[1] == Recalled(rewritten=1, unknown=1)
 
 
-@pytest.mark.parametrize("bounds", [{"max_ids": 2}, {"max_bytes": 1500}])
+def test_blanks_that_a_client_adds_are_not_kept() -> None:
+    memory = CallMemory()
+    memory.remember(said(LS, spoken=words("x")))
+    blown_up = ToolCall(LS.id, LS.name, LS.arguments[:-1] + " " * 1_000_000 + "}")
+    held = sys.getrefcount(blown_up.arguments)
+    assert recalled(memory, said(blown_up))[1] == Recalled(from_memory=1)
+    holders = sys.getrefcount(blown_up.arguments) - held
+    assert holders == 0
+
+
+@pytest.mark.parametrize("bounds", [{"max_ids": 2}, {"max_bytes": 5000}])
 def test_the_oldest_are_forgotten(bounds: dict[str, int]) -> None:
     memory = CallMemory(**bounds)
     made = [ToolCall(f"call_{n}", "run", "{}") for n in range(9)]

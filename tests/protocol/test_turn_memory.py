@@ -15,8 +15,8 @@ RESULTS = ToolMessage("1", "a"), ToolMessage("2", "b")
 
 @pytest.fixture
 def memory() -> TurnMemory:
-    memory = TurnMemory(max_turns=2)
-    memory.remember(ASKED, SAID)
+    memory = TurnMemory(max_turns=2, max_bytes=1000)
+    memory.remember(ASKED, SAID, 100)
     return memory
 
 
@@ -47,8 +47,18 @@ def test_results_of_other_calls_belong_to_nothing(memory: TurnMemory, results: t
 
 def test_the_oldest_turn_is_forgotten(memory: TurnMemory) -> None:
     for name in ("x", "y"):
-        memory.remember(ASKED, AssistantMessage("", None, (ToolCall(name, "run", "{}"),)))
-    memory.remember(ASKED, AssistantMessage("No call."))
+        memory.remember(ASKED, AssistantMessage("", None, (ToolCall(name, "run", "{}"),)), 100)
+    memory.remember(ASKED, AssistantMessage("No call."), 100)
     with pytest.raises(LostTurn):
         memory.completed(Conversation(RESULTS))
     assert memory.completed(Conversation((ToolMessage("1", "y"),))).messages[-1] == ToolMessage("1", "y")
+
+
+def test_long_turns_leave_less_room(memory: TurnMemory) -> None:
+    memory.remember(ASKED, AssistantMessage("", None, (ToolCall("x", "run", "{}"),)), 950)
+    with pytest.raises(LostTurn):
+        memory.completed(Conversation(RESULTS))
+    assert memory.completed(Conversation((ToolMessage("1", "x"),))).messages[-1] == ToolMessage("1", "x")
+    memory.remember(ASKED, SAID, 1001)  # more than all of it
+    with pytest.raises(LostTurn):
+        memory.completed(Conversation(RESULTS))

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Annotated, Any, Literal
 
+import pydantic
 import pytest
 from anthropic import Anthropic
 from openai import OpenAI
@@ -111,3 +112,22 @@ def test_the_next_turn_computes_only_what_is_new_and_says_so(openai: OpenAI) -> 
     assert second.usage.prompt_tokens_details.cached_tokens >= first.usage.prompt_tokens - 1
     again = openai.chat.completions.create(messages=turns, **asked)
     assert again.choices[0].message.content == first.choices[0].message.content
+
+
+class Order(pydantic.BaseModel):
+    kind: Literal["tea", "coffee"]
+    cups: int = pydantic.Field(ge=1, le=12)
+    notes: list[Annotated[str, pydantic.Field(max_length=8)]] = pydantic.Field(max_length=2)
+    wish: bool | None
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_an_answer_has_the_type_that_the_library_parses(openai: OpenAI, seed: int) -> None:
+    asked: Any = {"temperature": 1, "max_tokens": 400, "extra_body": {**PLAIN, "seed": seed}}
+    chat = openai.chat.completions.parse(model="m", messages=QUESTION, response_format=Order, **asked)
+    assert isinstance(chat.choices[0].message.parsed, Order)
+    assert chat.choices[0].finish_reason == "stop"
+    response = openai.responses.parse(
+        model="m", input=f"hi {seed}", text_format=Order, temperature=1, reasoning={"effort": "none"}
+    )
+    assert isinstance(response.output_parsed, Order)

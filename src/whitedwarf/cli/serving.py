@@ -114,6 +114,7 @@ def _serve_loaded(place: _Place) -> None:
         facts = replace(
             _facts(serve, loaded.gguf),
             backend=loaded.transformer.ops.name,
+            is_running=lambda: engine.is_running,
             prefix_stats=lambda: engine.prefix_stats,
             disk_stats=None if store is None else lambda: asdict(store.stats),
         )
@@ -125,7 +126,7 @@ def _serve_script(path: Path, place: _Place) -> None:
     gguf = open_file(place.settings)
     tokenizer = open_tokenizer(gguf)
     with scripted_engine(path, tokenizer, place.serve, place.settings) as engine:
-        facts = replace(_facts(place.serve, gguf), backend="script")
+        facts = replace(_facts(place.serve, gguf), backend="script", is_running=lambda: engine.is_running)
         model = served_model(gguf, engine.context_length)
         endpoints = place.endpoints(engine, tokenizer, place.past(tokenizer), model, facts)
         place.run(engine, replace(endpoints, look_at_last=lambda: debug_last(engine.last_received, tokenizer)))

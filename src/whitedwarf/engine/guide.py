@@ -2,11 +2,17 @@
 
 import logging
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from whitedwarf.errors import BackendError
 
 log = logging.getLogger(__name__)
+
+Mask: TypeAlias = npt.NDArray[np.uint8]
+"""Which tokens may be drawn: one bit each, lowest bit first; a token behind its end may not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +34,28 @@ class Guide(Protocol):
     def course(self) -> Course:
         """How the answer begins: before the first token."""
 
+    def mask(self) -> Mask | None:
+        """What the next token may be, asked before each is drawn; None: anything. Good until the next call.
+
+        A scripted engine draws nothing and does not ask.
+        """
+
     def accept(self, token: int) -> Course:
         """This token was drawn."""
+
+
+def mask_before(guide: Guide | None) -> Mask | None:
+    """What `guide` allows next. BackendError when it raises: the answer has ended then, and no other with it."""
+    if guide is None:
+        return None
+    try:
+        return guide.mask()
+    except Exception as error:  # as below
+        log.exception("guide_failed")
+        reason = f"{type(error).__name__}: {error}"
+        raise BackendError(
+            f"what steers the answer failed ({reason}). This request has ended, the engine goes on"
+        ) from error
 
 
 def course_after(guide: Guide | None, token: int) -> Course:

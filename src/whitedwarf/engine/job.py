@@ -9,7 +9,7 @@ import time
 import numpy as np
 
 from whitedwarf.engine.generation import Generation
-from whitedwarf.engine.guide import FREE, Guide, course_after
+from whitedwarf.engine.guide import FREE, Guide, course_after, mask_before
 from whitedwarf.engine.request import (
     GREEDY,
     Finished,
@@ -181,7 +181,7 @@ class Job:
         self.generation.put(Prefilled(processed, total))
 
     def _draw(self, logits: Logits) -> None:
-        token = sample(logits, self._sampling, self._random)
+        token = sample(logits, self._sampling, self._random, mask_before(self._guide))
         if token in self._options.stop_ids:
             self.end(FinishReason.STOP, stop_id=token)
             return

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from whitedwarf.engine.guide import Mask
 from whitedwarf.engine.request import SamplingOptions, TokenScore
 from whitedwarf.errors import BackendError
 from whitedwarf.model.base import Logits
@@ -52,9 +53,16 @@ class _Candidates:
     weights: Weights
 
 
-def sample(logits: Logits, options: SamplingOptions, random: XorShift64Star) -> int:
-    """Draw one token from `logits` (vocab,); greedy options consume no random number."""
-    return pick(logits, options, 0.0 if options.is_greedy else random.uniform())
+def sample(logits: Logits, options: SamplingOptions, random: XorShift64Star, mask: Mask | None = None) -> int:
+    """Draw one token from `logits` (vocab,); greedy options consume no random number.
+
+    What `mask` forbids does not exist for any of the rules: the rest is drawn from as if it were all there is.
+    """
+    uniform = 0.0 if options.is_greedy else random.uniform()
+    if mask is None:
+        return pick(logits, options, uniform)
+    allowed = _allowed(mask, logits.size)
+    return int(allowed[pick(logits.take(allowed), options, uniform)])
 
 
 def pick(logits: Logits, options: SamplingOptions, uniform: float) -> int:
@@ -69,11 +77,14 @@ def pick(logits: Logits, options: SamplingOptions, uniform: float) -> int:
         return _walk(_nucleus(_top_k(weights, logits, options.top_k), top_p, min_p), uniform)
     if top_p < 1:
         return _walk(_nucleus(_likely(weights, top_p, min_p), top_p, min_p), uniform)
-    return _walk(_in_vocabulary_order(weights, min_p), uniform)
+    return _walk(_in_vocabulary_order(weights, logits, min_p), uniform)
 
 
 def score(logits: Logits, token: int, num_best: int) -> tuple[float, tuple[TokenScore, ...]]:
-    """The logprob of `token` at temperature 1, and the `num_best` best candidates, best first, lowest id first."""
+    """The logprob of `token` at temperature 1, and the `num_best` best candidates, best first, lowest id first.
+
+    By the model alone: a mask changes neither.
+    """
     logits = _only_finite(logits)
     values = logits.astype(np.float64)
     top = values.max()
@@ -81,6 +92,17 @@ def score(logits: Logits, token: int, num_best: int) -> tuple[float, tuple[Token
     best = _best(logits, num_best) if num_best else np.empty(0, np.intp)
     scores = (TokenScore(int(i), float(values[i]), float(values[i]) - log_total) for i in best)
     return float(values[token]) - log_total, tuple(scores)
+
+
+def _allowed(mask: Mask, vocab_size: int) -> Indices:
+    """The ids that may be drawn, lowest first; BackendError where there is none."""
+    allowed = np.flatnonzero(np.unpackbits(mask, count=vocab_size, bitorder="little").view(np.bool_))
+    if not allowed.size:
+        raise BackendError(
+            "the answer's form allows no token here, not even the end: the form contradicts itself, or the vocabulary "
+            "cannot spell it. This request has ended, the engine goes on"
+        )
+    return allowed
 
 
 def _only_finite(logits: Logits) -> Logits:
@@ -103,9 +125,11 @@ def _relative_weights(logits: Logits, temperature: float) -> Weights:
         return np.asarray(np.exp((values - values.max()) / temperature))
 
 
-def _in_vocabulary_order(weights: Weights, min_p: float) -> _Candidates:
+def _in_vocabulary_order(weights: Weights, logits: Logits, min_p: float) -> _Candidates:
     ids = np.flatnonzero(weights >= min_p)
-    return _Candidates(ids, weights[ids]) if ids.size else _Candidates(np.array([np.argmax(weights)]), np.ones(1))
+    if ids.size:
+        return _Candidates(ids, weights[ids])
+    return _Candidates(np.array([np.argmax(logits)]), np.ones(1))  # logits that differ may have one weight
 
 
 def _top_k(weights: Weights, logits: Logits, top_k: int) -> _Candidates:

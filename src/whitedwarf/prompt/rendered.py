@@ -41,6 +41,11 @@ class Prompt:
         """The images in the order of their messages (there may be more images than places)."""
         return tuple(chain.from_iterable(passage.images for passage in self.passages))
 
+    @property
+    def size_bytes(self) -> int:
+        """About what its texts and images take in memory."""
+        return sum(passage.size_bytes for passage in self.passages)
+
     def rendered(self, spellings: Spellings = PUBLISHED) -> RenderedText:
         """As text; a token with an empty spelling has no range."""
         pieces: list[str] = []

@@ -32,6 +32,11 @@ class _Drawn:
     num_canonical: int
     ids: Ids | None
 
+    @classmethod
+    def of(cls, canonical: Ids, drawn: Ids) -> "_Drawn":
+        """Both read the same. A copy, for a part of a prompt would keep the whole of it alive."""
+        return cls(len(canonical), None if np.array_equal(canonical, drawn) else drawn.copy())
+
     @property
     def size_bytes(self) -> int:
         return _ENTRY_BYTES + (0 if self.ids is None else self.ids.nbytes)
@@ -46,7 +51,7 @@ class SampledAnswers:
         self._max_bytes = max_bytes
         self._special = np.array(sorted(tokenizer.vocabulary.special_ids.values()), np.int32)
         self._eos = tokenizer.special_id(SpecialToken.EOS)
-        self._looking = threading.Lock()  # held while new answers are looked at: who asks then waits for them
+        self._looking = threading.Lock()  # held until what is new has been looked at: others wait for it
         self._lock = threading.Lock()  # guards everything below
         self._new: list[tuple[Ids, Ids]] = []  # prompts and answers not yet looked at
         self._drawn: OrderedDict[bytes, _Drawn] = OrderedDict()  # by the digest of the ids that end with them
@@ -59,14 +64,16 @@ class SampledAnswers:
                 self._new.append((prompt, np.array(answer, np.int32)))
 
     def learn(self, canonical: Ids, run: Ids) -> None:
-        """Both read the same, and a state holds (the beginning of) `run`: so its answers were drawn."""
+        """Both read the same, and a state holds (the beginning of) `run`: so its answers were drawn.
+
+        What is known of an answer stays: how it was drawn here, while `run` may have been cut before it.
+        """
         ends, others = (np.flatnonzero(ids == self._eos).tolist() for ids in (canonical, run))
         digest, begin, other_begin = _new_digest(), 0, 0
         for end, other_end in zip(ends, others, strict=True):
             stretch, drawn = canonical[begin:end], run[other_begin:other_end]
             digest.update(_bytes(stretch))
-            kept = None if np.array_equal(stretch, drawn) else drawn
-            self._keep(digest.digest(), _Drawn(len(stretch), kept))
+            self._keep(digest.digest(), _Drawn.of(stretch, drawn), replaces=False)
             begin, other_begin = end, other_end
 
     def adopt(self, canonical: Ids) -> Ids:
@@ -99,11 +106,16 @@ class SampledAnswers:
         for end in np.flatnonzero(canonical == self._eos).tolist():
             digest.update(_bytes(canonical[begin:end]))
             begin = end
-            with self._lock:
-                drawn = self._drawn.get(key := digest.digest())
-                if drawn is not None:
-                    self._drawn.move_to_end(key)
-                    yield end, drawn
+            drawn = self._used(digest.digest())
+            if drawn is not None:
+                yield end, drawn
+
+    def _used(self, key: bytes) -> _Drawn | None:
+        with self._lock:
+            drawn = self._drawn.get(key)
+            if drawn is not None:
+                self._drawn.move_to_end(key)
+            return drawn
 
     def _look_at_new(self) -> None:
         with self._looking:
@@ -118,8 +130,7 @@ class SampledAnswers:
         drawn = np.concatenate([prompt[seam:], answer])
         canonical = self._canonical(drawn)
         if canonical is not None:
-            kept = None if np.array_equal(canonical, drawn) else drawn
-            self._keep(_digest(prompt[:seam], canonical), _Drawn(len(canonical), kept))
+            self._keep(_digest(prompt[:seam], canonical), _Drawn.of(canonical, drawn))
 
     def _canonical(self, drawn: Ids) -> Ids | None:
         """What the tokenizer makes of the same text and control tokens; None where it is no text."""
@@ -135,8 +146,10 @@ class SampledAnswers:
             ids += self._tokenizer.encode(text)
         return np.array(ids, np.int32)
 
-    def _keep(self, key: bytes, drawn: _Drawn) -> None:
+    def _keep(self, key: bytes, drawn: _Drawn, *, replaces: bool = True) -> None:
         with self._lock:
+            if key in self._drawn and not replaces:
+                return
             if (old := self._drawn.pop(key, None)) is not None:
                 self._size_bytes -= old.size_bytes
             self._drawn[key] = drawn

@@ -6,7 +6,7 @@ a complete block of calls the official encoding knows nothing but the end of the
 
 from typing import Any
 
-from whitedwarf.engine.guide import FREE, Course
+from whitedwarf.engine.guide import FREE, Course, Mask
 from whitedwarf.prompt.call_position import CallPosition
 from whitedwarf.prompt.parse_options import ParseMode, ParseOptions
 from whitedwarf.prompt.stretch import Position
@@ -36,6 +36,10 @@ class CallGuide:
     def course(self) -> Course:
         """How the answer goes on now, also before its first token."""
         return _COURSES[self._position.position]
+
+    def mask(self) -> Mask | None:
+        """A call may be anything."""
+        return None
 
     def accept(self, token: int) -> Course:
         """This token was drawn."""

@@ -9,10 +9,12 @@ changed; ids are looked up in memory, then once in what an earlier server saved;
 Does not know how a prompt is written.
 """
 
+import hashlib
+import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from whitedwarf.conversation.events import ToolCallFinished
 from whitedwarf.conversation.message import AssistantMessage, Message
@@ -28,6 +30,9 @@ MAX_BYTES = 512 << 20
 MAX_UNKNOWN = 20_000
 LONGEST_SAVED_ID = 256
 """No file has longer ones, and what clients make up is remembered as unknown."""
+_TIMES_AS_LONG = 2  # what a client sends may be, so that it is kept: more blanks than a printer of JSON adds are not
+_DIGEST_BYTES = 16
+_ENTRY_BYTES = 700  # of an answer's own objects and its places in the dictionaries
 
 SavedBlocks = Callable[[Set[str]], Mapping[str, bytes]]
 """Blocks by call id, of those ids that some file knows."""
@@ -35,7 +40,7 @@ SavedBlocks = Callable[[Set[str]], Mapping[str, bytes]]
 
 @dataclass(eq=False, slots=True)
 class _Spoken:
-    """One answer with calls; `accepted` are the arguments that a client sent for them last."""
+    """One answer with calls; `accepted` are the arguments that a client sent for them last, if not too long."""
 
     ids: tuple[str, ...]
     names: tuple[str, ...]
@@ -44,21 +49,25 @@ class _Spoken:
     reasoning: str | None
     is_from_disk: bool
     accepted: tuple[str, ...] = ()
+    size_bytes: int = field(init=False)  # at first: a text grows when somebody asks for its UTF-8
 
-    @property
-    def size_bytes(self) -> int:
-        texts = (*self.words, *self.arguments, self.reasoning or "")
-        return 300 + sum(map(len, texts))
+    def __post_init__(self) -> None:
+        arguments = self.arguments * (1 + _TIMES_AS_LONG)
+        texts = (*self.ids, *self.names, *self.words, *arguments, self.reasoning or "")
+        self.size_bytes = _ENTRY_BYTES + sum(map(sys.getsizeof, texts))
 
     def makes(self, calls: Sequence[ToolCall]) -> bool:
         """Whether these are its calls."""
         if len(calls) != len(self.names) or any(map(str.__ne__, (call.name for call in calls), self.names)):
             return False
         given = tuple([call.arguments for call in calls])
-        if given in (self.accepted, self.arguments) or all(map(same_arguments, given, self.arguments)):
-            self.accepted = given
+        if given in (self.accepted, self.arguments):
             return True
-        return False
+        if not all(map(same_arguments, given, self.arguments)):
+            return False
+        if _num_characters(given) <= _TIMES_AS_LONG * _num_characters(self.arguments):
+            self.accepted = given
+        return True
 
 
 class CallMemory:
@@ -70,7 +79,7 @@ class CallMemory:
         self._max_bytes = max_bytes
         self._lock = threading.Lock()  # guards everything below
         self._by_id: dict[str, _Spoken] = {}
-        self._by_block: dict[bytes, list[_Spoken]] = {}
+        self._by_block: dict[bytes, list[_Spoken]] = {}  # by digest
         self._latest: OrderedDict[_Spoken, None] = OrderedDict()  # the next to go first
         self._size_bytes = 0
         self._unknown: OrderedDict[str, None] = OrderedDict()  # asked of the files in vain
@@ -96,7 +105,7 @@ class CallMemory:
     def blocks_in(self, text: bytes) -> dict[str, bytes]:
         """The blocks that this text spells, by the id of each of their calls: what a file keeps beside it."""
         with self._lock:
-            spoken = [one for block in dict.fromkeys(blocks_in(text)) for one in self._by_block.get(block, ())]
+            spoken = [one for block in dict.fromkeys(blocks_in(text)) for one in self._by_block.get(_digest(block), ())]
         return {call_id: spelt(one.words) for one in spoken for call_id in one.ids}
 
     def _with_words(self, message: Message, counts: dict[str, int]) -> Message:
@@ -154,7 +163,7 @@ class CallMemory:
             self._latest[spoken] = None
             self._size_bytes += spoken.size_bytes
             self._by_id |= dict.fromkeys(spoken.ids, spoken)
-            self._by_block.setdefault(_tags(spoken), []).append(spoken)
+            self._by_block.setdefault(_block_of(spoken), []).append(spoken)
             while self._latest and (len(self._by_id) > self._max_ids or self._size_bytes > self._max_bytes):
                 self._drop(self._latest.popitem(last=False)[0])
 
@@ -163,15 +172,23 @@ class CallMemory:
         for call_id in spoken.ids:
             if self._by_id.get(call_id) is spoken:
                 del self._by_id[call_id]
-        block = _tags(spoken)
+        block = _block_of(spoken)
         self._by_block[block].remove(spoken)
         if not self._by_block[block]:
             del self._by_block[block]
 
 
-def _tags(spoken: _Spoken) -> bytes:
-    """Its block from the first tag on."""
-    return spelt(spoken.words).lstrip()
+def _block_of(spoken: _Spoken) -> bytes:
+    """The digest of its block from the first tag on."""
+    return _digest(spelt(spoken.words).lstrip())
+
+
+def _digest(block: bytes) -> bytes:
+    return hashlib.blake2b(block, digest_size=_DIGEST_BYTES).digest()
+
+
+def _num_characters(arguments: Sequence[str]) -> int:
+    return sum(map(len, arguments))
 
 
 def _calls_of(block: bytes) -> list[ToolCallFinished]:

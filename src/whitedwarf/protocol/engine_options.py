@@ -5,7 +5,7 @@ Promises: an answer always has room for a token, or the request is refused; more
 
 from typing import Any
 
-from whitedwarf.conversation.options import Constraint, ConstraintKind, InferenceOptions
+from whitedwarf.conversation.options import InferenceOptions
 from whitedwarf.engine.request import MAX_TOP_LOGPROBS, SamplingOptions
 from whitedwarf.protocol.converted import Converted
 from whitedwarf.protocol.failures import ContextLengthExceeded
@@ -54,8 +54,3 @@ def sampling_options(inference: InferenceOptions) -> SamplingOptions:
 def wanted_logprobs(inference: InferenceOptions) -> int | None:
     """How many candidates are told with each token; None: no log probabilities."""
     return min(inference.top_logprobs or 0, MAX_TOP_LOGPROBS) if inference.logprobs else None
-
-
-def asks_for_form(constraint: Constraint | None) -> bool:
-    """Whether the answer is to have a form that only a grammar could enforce."""
-    return constraint is not None and constraint.kind in (ConstraintKind.JSON, ConstraintKind.REGEX)

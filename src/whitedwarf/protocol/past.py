@@ -37,10 +37,11 @@ class SavedPrompts(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PromptIds:
-    """A prompt as the tokenizer has it, and as it is run; the same text."""
+    """A prompt as the tokenizer has it, and as it is run; the same text, which takes about `text_bytes` in memory."""
 
     canonical: Ids
     run: Ids
+    text_bytes: int
 
 
 class Past:
@@ -67,13 +68,13 @@ class Past:
         canonical = self._tokenizer.encode_prompt(prompt)
         if self.saved is not None and not self._answers.knows(canonical):
             self._read_saved(self.saved, canonical)
-        return PromptIds(canonical, self._answers.adopt(canonical))
+        return PromptIds(canonical, self._answers.adopt(canonical), prompt.size_bytes)
 
     def remember(self, asked: Conversation, ids: PromptIds, answer: Sequence[int], said: AssistantMessage) -> None:
         """The model drew `answer` after `ids`, and clients were told that it `said` this. Quick."""
         self._answers.remember(ids.canonical, answer)
         self._calls.remember(said)
-        self._turns.remember(asked, said)
+        self._turns.remember(asked, said, ids.text_bytes)
 
     def blocks_in(self, text: bytes) -> Mapping[str, bytes]:
         """The model's words for calls that this text spells, by the ids of the calls."""

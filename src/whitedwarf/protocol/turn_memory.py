@@ -1,7 +1,7 @@
 """Conversations whose last answer called tools, for clients that send back nothing but the results.
 
-Promises: results belong to an answer only when they answer exactly its calls; bounded to the latest turns, and what is
-remembered shares its messages with the requests they came in. May be shared between threads.
+Promises: results belong to an answer only when they answer exactly its calls; bounded to the latest turns, as if each
+had its messages to itself, though turns of one conversation share them. May be shared between threads.
 Spec: product.md B.12, H.5; but it is a 400 that says that the turn is lost, for SDKs send a 409 again and again.
 """
 
@@ -15,6 +15,7 @@ from whitedwarf.conversation.message import AssistantMessage, Message, SystemMes
 from whitedwarf.protocol.failures import RefusedRequest
 
 MAX_TURNS = 256
+MAX_BYTES = 256 << 20
 
 
 class LostTurn(RefusedRequest):
@@ -24,25 +25,30 @@ class LostTurn(RefusedRequest):
 @dataclass(frozen=True, slots=True)
 class _Turn:
     conversation: Conversation  # that was asked, with the answer at its end
+    size_bytes: int
 
 
 class TurnMemory:
     """The latest turns by the ids of their calls."""
 
-    def __init__(self, max_turns: int = MAX_TURNS) -> None:
+    def __init__(self, max_turns: int = MAX_TURNS, max_bytes: int = MAX_BYTES) -> None:
         self._max_turns = max_turns
+        self._max_bytes = max_bytes
+        self._size_bytes = 0
         self._lock = threading.Lock()
         self._turns: OrderedDict[frozenset[str], _Turn] = OrderedDict()
 
-    def remember(self, asked: Conversation, said: AssistantMessage) -> None:
-        """The model answered with calls."""
+    def remember(self, asked: Conversation, said: AssistantMessage, asked_bytes: int) -> None:
+        """The model answered with calls; `asked_bytes`: about what the conversation takes in memory."""
         ids = frozenset(call.id for call in said.tool_calls or ())
         if not ids:
             return
+        turn = _Turn(replace(asked, messages=(*asked.messages, said)), asked_bytes)
         with self._lock:
-            self._turns[ids] = _Turn(replace(asked, messages=(*asked.messages, said)))
-            while len(self._turns) > self._max_turns:
-                self._turns.popitem(last=False)
+            self._turns[ids] = turn
+            self._size_bytes += turn.size_bytes
+            while len(self._turns) > self._max_turns or self._size_bytes > self._max_bytes:
+                self._size_bytes -= self._turns.popitem(last=False)[1].size_bytes
 
     def completed(self, conversation: Conversation) -> Conversation:
         """The conversation itself, or for results alone the one they belong to, going on with them.

@@ -1,0 +1,98 @@
+"""Steers an answer of a given form: whatever the model would like, what is drawn is of the form.
+
+Promises: of `Guide`. The form begins behind the thought, which cannot end the answer; where nothing more may come, the
+answer is over. A limit on tokens or a stop string may still cut it short.
+"""
+
+import json
+from typing import Any
+
+import numpy as np
+
+from whitedwarf.conversation.message import AssistantMessage
+from whitedwarf.conversation.options import ConstraintKind
+from whitedwarf.engine.guide import FREE, Course, Mask
+from whitedwarf.prompt.grammar import Grammar, Grammars
+from whitedwarf.prompt.parse_options import ParseStart
+from whitedwarf.prompt.special import SpecialToken
+from whitedwarf.prompt.tokenizer import Tokenizer
+from whitedwarf.protocol.converted import Converted
+
+_OVER = Course(is_over=True)
+_ANY_OBJECT = {"type": "object"}
+
+
+class FormGuide:
+    """The `Guide` of one answer; `is_thinking`: the prompt has begun a thought."""
+
+    def __init__(self, grammar: Grammar, tokenizer: Tokenizer, *, is_thinking: bool) -> None:
+        self._matcher = grammar.matcher()
+        self._thought_mask = _all_but(tokenizer.special_id(SpecialToken.EOS), tokenizer.vocab_size)
+        self._thought_end = tokenizer.special_id(SpecialToken.THINK_CLOSE)
+        self._is_thinking = is_thinking
+        self._is_followed = True  # no longer, once a scripted engine has said what is not of the form
+        self._is_asked = False
+
+    @property
+    def course(self) -> Course:
+        """A form has its first token."""
+        return FREE
+
+    def mask(self) -> Mask | None:
+        """What the form allows next; in a thought anything but the end."""
+        self._is_asked = True
+        return self._thought_mask if self._is_thinking else self._matcher.mask()
+
+    def accept(self, token: int) -> Course:
+        """This token was drawn. RuntimeError where the mask forbade it; who never asked for a mask may say anything."""
+        if self._is_thinking:
+            self._is_thinking = token != self._thought_end
+        elif self._is_followed:
+            return self._follow(token)
+        return FREE
+
+    def _follow(self, token: int) -> Course:
+        try:
+            self._matcher.accept(token)
+        except RuntimeError:
+            if self._is_asked:
+                raise
+            self._is_followed = False
+            return FREE
+        return _OVER if self._matcher.is_over else FREE
+
+
+def enforced_form(converted: Converted[Any], grammars: Grammars) -> Grammar | None:
+    """The form that this answer has to have from its first token on, or from behind its thought; None: any.
+
+    RequestError naming what in it is not supported.
+    """
+    constraint = converted.constraint
+    if constraint is None:
+        return None
+    match constraint.kind:
+        case ConstraintKind.JSON:
+            schema = json.loads(constraint.schema) if constraint.schema else _ANY_OBJECT
+            return grammars.of_schema(schema).continued(_beginning(converted))
+        case ConstraintKind.REGEX:
+            return grammars.of_regex(constraint.schema).continued(_beginning(converted))
+    return None
+
+
+def form_guide(converted: Converted[Any], tokenizer: Tokenizer, form: Grammar) -> FormGuide:
+    """What holds the answer to this request to its form."""
+    thinks = converted.parsing.start in (ParseStart.REASONING, ParseStart.REASONING_CONTINUED)
+    return FormGuide(form, tokenizer, is_thinking=thinks)
+
+
+def _beginning(converted: Converted[Any]) -> str:
+    """What the prompt has of the answer already."""
+    messages = converted.conversation.messages
+    last = messages[-1] if messages else None
+    return last.content if isinstance(last, AssistantMessage) and last.is_prefix else ""
+
+
+def _all_but(token: int, vocab_size: int) -> Mask:
+    allowed = np.ones(vocab_size, np.bool_)
+    allowed[token] = False
+    return np.packbits(allowed, bitorder="little")

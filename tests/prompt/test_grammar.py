@@ -1,0 +1,214 @@
+"""Whatever is drawn under a grammar is of its form."""
+
+import json
+import random
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from whitedwarf.errors import RequestError
+from whitedwarf.prompt.grammar import Grammar, Grammars
+from whitedwarf.prompt.special import SpecialToken
+from whitedwarf.prompt.tokenizer import Tokenizer
+
+MANY = 600  # tokens: an answer that is longer only had bad luck with where a string ends
+CLOSERS = ('"', "}", "]", ",", ":", "0")
+
+
+@pytest.fixture(scope="session")
+def grammars(nano: Tokenizer) -> Grammars:
+    return Grammars(nano)
+
+
+def allowed(grammar_mask: Any, tokenizer: Tokenizer) -> list[int]:
+    bits = np.unpackbits(grammar_mask, count=tokenizer.vocab_size, bitorder="little")
+    return [int(token) for token in np.flatnonzero(bits)]
+
+
+def drawn(grammar: Grammar, tokenizer: Tokenizer, seed: int) -> str | None:
+    """An answer of allowed tokens at random, with some will to come to an end; None where it did not."""
+    dice, matcher = random.Random(seed), grammar.matcher()
+    end = tokenizer.special_id(SpecialToken.EOS)
+    closers = {token for text in CLOSERS for token in tokenizer.encode(text)}
+    ids: list[int] = []
+    while not matcher.is_over and len(ids) < MANY:
+        choices = allowed(matcher.mask(), tokenizer)
+        assert choices, tokenizer.decode(ids)
+        closing = [token for token in choices if token in closers]
+        token = dice.choice(closing if closing and dice.random() < 0.5 else choices)
+        if token == end:
+            return tokenizer.decode(ids)
+        assert token not in tokenizer.vocabulary.special_ids.values()
+        matcher.accept(token)
+        ids.append(token)
+    return tokenizer.decode(ids) if matcher.is_over else None
+
+
+def may_be(grammar: Grammar, tokenizer: Tokenizer, text: str) -> bool:
+    """Whether the answer may be this, as the tokenizer cuts it, and end there."""
+    matcher = grammar.matcher()
+    for token in [*tokenizer.encode(text), tokenizer.special_id(SpecialToken.EOS)]:
+        if token not in allowed(matcher.mask(), tokenizer):
+            return False
+        if token != tokenizer.special_id(SpecialToken.EOS):
+            matcher.accept(token)
+    return True
+
+
+names = st.sampled_from(["a", "b", "type", "ключ", "n n", 'q"\\'])
+scalars = st.one_of(st.none(), st.booleans(), st.integers(-99, 99), st.text('ab é😀\n"\\', max_size=4))
+
+
+def whole(low: int, size: int) -> dict[str, Any]:
+    return {"type": "integer", "minimum": low, "maximum": low + size}
+
+
+def words(least: int, more: int) -> dict[str, Any]:
+    return {"type": "string", "minLength": least, "maxLength": least + more}
+
+
+leaves: st.SearchStrategy[Any] = st.one_of(
+    st.builds(whole, st.integers(-50, 50), st.integers(0, 999)),
+    st.builds(words, st.integers(0, 4), st.integers(0, 5)),
+    st.builds(lambda low: {"type": "integer", "exclusiveMinimum": low}, st.integers(-5, 5)),
+    st.builds(lambda low: {"type": "number", "minimum": low, "maximum": low + 2.5}, st.integers(-5, 5)),
+    st.builds(lambda values: {"enum": values}, st.lists(scalars, min_size=1, max_size=4)),
+    st.builds(lambda value: {"const": value}, scalars),
+    st.sampled_from([{"type": kind} for kind in ("integer", "number", "boolean", "null", ["string", "null"])]),
+    st.sampled_from([{"type": "string", "pattern": one} for one in ("^[a-c]{2,4}$", "^a|b$", r"^\d+-\w$", "x.z")]),
+)
+
+
+def objects(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    def built(properties: dict[str, Any], others: Any, kept: int) -> dict[str, Any]:
+        required = list(properties)[:kept]
+        return {"type": "object", "properties": properties, "required": required, "additionalProperties": others}
+
+    return st.builds(
+        built, st.dictionaries(names, inner, max_size=4), st.one_of(st.just(False), inner), st.integers(0, 4)
+    )
+
+
+def nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    arrays = st.builds(
+        lambda items, least, more: {"type": "array", "items": items, "minItems": least, "maxItems": least + more},
+        inner,
+        st.integers(0, 2),
+        st.integers(0, 2),
+    )
+    choices = st.builds(lambda several: {"anyOf": several}, st.lists(inner, min_size=1, max_size=3))
+    return st.one_of(objects(inner), arrays, choices)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@given(st.recursive(leaves, nested, max_leaves=6), st.integers(0, 1000))
+def test_any_draw_is_valid_json_of_the_schema(grammars: Grammars, nano: Tokenizer, schema: Any, seed: int) -> None:
+    said = drawn(grammars.of_schema(schema), nano, seed)
+    if said is None:
+        return
+    Draft202012Validator(schema).validate(json.loads(said))
+    assert not re.search(r"[{\[]\s|\s[}\]:,]|[,:]\s\s", re.sub(r'"(\\.|[^"\\])*"', '""', said))  # blanks are few
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 1000))
+def test_any_object_is_an_object(grammars: Grammars, nano: Tokenizer, seed: int) -> None:
+    said = drawn(grammars.of_schema({"type": "object"}), nano, seed)
+    assert said is None or isinstance(json.loads(said), dict)
+
+
+@pytest.mark.parametrize("pattern", ["a+b", r"\d{3}-\d{2}", "(yes|no)", "[а-я]{1,5}", "x|y.z"])
+def test_a_regular_expression_is_matched_as_a_whole(grammars: Grammars, nano: Tokenizer, pattern: str) -> None:
+    found = [said for seed in range(20) if (said := drawn(grammars.of_regex(pattern), nano, seed)) is not None]
+    assert found
+    assert all(re.fullmatch(pattern, said) for said in found), found
+
+
+OBJECT = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "is_allowed"),
+    [
+        ('{"n":1}', True),
+        ('{"n": 1, "b": [1, 2]}', True),
+        ('{ "n": 1}', False),
+        ('{"n":  1}', False),
+        ('{"n": 1 }', False),
+        ('{"n":\n1}', False),
+        ("{}", False),
+        ('{"n":1', False),
+        ('{"n":1.5}', False),
+        ('{"n":1,"n":"x"}', False),
+        (r'{"n":1,"\u006e":"x"}', False),  # the same name once more
+        ('{"n":1}x', False),
+    ],
+)
+def test_what_is_of_a_schema(grammars: Grammars, nano: Tokenizer, text: str, is_allowed: bool) -> None:
+    assert may_be(grammars.of_schema(OBJECT), nano, text) is is_allowed
+
+
+@pytest.mark.parametrize(
+    ("schema", "name"),
+    [
+        ({"not": {"type": "string"}}, "not"),
+        ({"type": "array", "uniqueItems": True}, "uniqueItems"),
+        ({"type": "object", "minProperties": 2}, "minProperties"),
+        ({"if": {}, "then": {}}, '"if", "then"'),
+        ({"type": "object", "propertyNames": {}}, "propertyNames"),
+        ({"type": "array", "contains": {}}, "contains"),
+        ({"dependentRequired": {"a": ["b"]}}, "dependentRequired"),
+        ({"unevaluatedProperties": False}, "unevaluatedProperties"),
+        ({"oneOf": [{"type": "number"}, {"type": "integer"}]}, "oneOf"),
+        ({"type": "string", "format": "tasty"}, "tasty"),
+        ({"type": "string", "pattern": "(?=a)b"}, "look-ahead"),
+        ({"$ref": "#/$defs/gone"}, "/\\$defs/gone"),
+        ({"type": "integer", "minimum": 5, "maximum": 3}, "minimum"),
+        ({"x-guidance": {"lenient": True}, "not": {}}, "not"),
+        ({"type": "string", "pattern": "^\x01$"}, "no text is of this form"),
+        (False, "false"),
+        ({"const": "\ud800"}, "hex escape"),
+    ],
+)
+def test_what_cannot_be_enforced_is_named(grammars: Grammars, schema: Any, name: str) -> None:
+    with pytest.raises(RequestError, match=rf"^This json schema cannot be enforced: .*{name}"):
+        grammars.of_schema(schema)
+
+
+@pytest.mark.parametrize("depth", [500, 5000])
+def test_a_schema_that_is_too_deep_is_refused_in_a_line(grammars: Grammars, depth: int) -> None:
+    schema: Any = {}
+    for _ in range(depth):
+        schema = {"items": schema}
+    with pytest.raises(RequestError, match=r"^This json schema cannot be enforced: [^\n]+$"):
+        grammars.of_schema(schema)
+
+
+@pytest.mark.parametrize("pattern", ["(?=x)y", "[", r"(a)\1"])
+def test_an_expression_that_cannot_be_enforced_is_refused(grammars: Grammars, pattern: str) -> None:
+    with pytest.raises(RequestError, match=r"^This regex cannot be enforced: .*regex parse error"):
+        grammars.of_regex(pattern)
+
+
+def test_an_answer_that_is_begun_goes_on(grammars: Grammars, nano: Tokenizer) -> None:
+    grammar = grammars.of_schema(OBJECT)
+    assert may_be(grammar.continued('{"n": 1'), nano, "23}")
+    assert may_be(grammar.continued(""), nano, '{"n":1}')
+    with pytest.raises(RequestError, match="beginning 'Sure: '"):
+        grammar.continued("Sure: ")
+
+
+def test_matchers_of_one_grammar_know_nothing_of_each_other(grammars: Grammars, nano: Tokenizer) -> None:
+    grammar = grammars.of_schema(OBJECT)
+    first, second = grammar.matcher(), grammar.matcher()
+    for token in nano.encode('{"n":1}'):
+        first.accept(token)
+    assert first.is_over
+    assert not second.is_over
+    with pytest.raises(RuntimeError, match="cannot be followed"):
+        second.accept(nano.encode("x")[0])
