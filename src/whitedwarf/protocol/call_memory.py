@@ -104,8 +104,9 @@ class CallMemory:
 
     def blocks_in(self, text: bytes) -> dict[str, bytes]:
         """The blocks that this text spells, by the id of each of their calls: what a file keeps beside it."""
+        digests = dict.fromkeys(map(_digest, blocks_in(text)))  # a long text takes a while, and others need the lock
         with self._lock:
-            spoken = [one for block in dict.fromkeys(blocks_in(text)) for one in self._by_block.get(_digest(block), ())]
+            spoken = [one for digest in digests for one in self._by_block.get(digest, ())]
         return {call_id: spelt(one.words) for one in spoken for call_id in one.ids}
 
     def _with_words(self, message: Message, counts: dict[str, int]) -> Message:
@@ -139,17 +140,22 @@ class CallMemory:
         if self._saved is None:
             return
         with self._lock:
-            wanted = {call_id for call_id in ids if len(call_id) <= LONGEST_SAVED_ID}
-            wanted -= self._by_id.keys() | self._unknown.keys()
+            wanted = {one for one in ids if len(one) <= LONGEST_SAVED_ID and not self._was_looked_up(one)}
         if not wanted:
             return
         found = self._saved(wanted)
-        for block in dict.fromkeys(found.values()):
-            self._keep_saved(tuple([call_id for call_id, other in found.items() if other == block]), block)
+        ids_of: dict[bytes, list[str]] = {}
+        for call_id, block in found.items():
+            ids_of.setdefault(block, []).append(call_id)
+        for block, its_ids in ids_of.items():
+            self._keep_saved(tuple(its_ids), block)
         with self._lock:
-            self._unknown |= dict.fromkeys(wanted - self._by_id.keys())
+            self._unknown |= dict.fromkeys([one for one in wanted if one not in self._by_id])
             while len(self._unknown) > MAX_UNKNOWN:
                 self._unknown.popitem(last=False)
+
+    def _was_looked_up(self, call_id: str) -> bool:
+        return call_id in self._by_id or call_id in self._unknown
 
     def _keep_saved(self, ids: tuple[str, ...], block: bytes) -> None:
         words = words_of(block)
