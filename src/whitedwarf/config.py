@@ -23,6 +23,8 @@ _MEMORY = Group.create_ordered("Beginnings of prompts")
 _LOGS = Group.create_ordered("Logs")
 _STEERING = Group.create_ordered("Steering")
 POSITIVE = Number(gte=1)
+MOST_MB = 1 << 40  # more than there is; /metrics and clocks tell such numbers as floats
+LONGEST_S = 1_000_000_000
 
 
 @Parameter(name="*", group=_MODEL)
@@ -107,7 +109,7 @@ class ServeSettings:
     """Where a server listens, who may use it, and how much it takes on."""
 
     host: str = "127.0.0.1"
-    """Address to listen on; 0.0.0.0 for everybody on the network."""
+    """Address to listen on; 0.0.0.0 for everybody on the network, best with --api-key-file."""
     port: Annotated[int, Parameter(validator=Number(gte=0, lte=65535))] = 8000
     """Port to listen on; 0 takes a free one."""
     parallel: Annotated[int, Parameter(validator=Number(gte=1, lte=256))] = 4
@@ -121,12 +123,12 @@ class ServeSettings:
     max_tokens: Annotated[int, Parameter(name=("--tokens", "-n"), validator=POSITIVE, group=_ANSWERS)] = 393_216
     """Most tokens of an answer when the request does not say; the context may allow fewer."""
     recipe: Annotated[Literal["v4", "v4.1"], Parameter(group=_ANSWERS)] = "v4"
-    """How prompts are written: as DeepSeek V4 or as V4.1 was trained."""
-    kv_ram_mb: Annotated[int, Parameter(validator=Number(gte=0), group=_MEMORY)] = 1024
+    """How prompts are written: as DeepSeek V4 or as V4.1 was trained; must suit the model."""
+    kv_ram_mb: Annotated[int, Parameter(validator=Number(gte=0, lte=MOST_MB), group=_MEMORY)] = 1024
     """Megabytes of memory for beginnings of prompts, which are not computed twice; 0 for none."""
     kv_disk_dir: Annotated[Path | None, Parameter(group=_MEMORY)] = None
     """Folder for beginnings of prompts that outlive the server, private to you. Default: none are written."""
-    kv_disk_space_mb: Annotated[int, Parameter(validator=POSITIVE, group=_MEMORY)] = 4096
+    kv_disk_space_mb: Annotated[int, Parameter(validator=Number(gte=1, lte=MOST_MB), group=_MEMORY)] = 4096
     """Megabytes that this folder may take; what is worth least goes first."""
     kv_disk_format: Annotated[Literal["packed", "ds4"], Parameter(group=_MEMORY)] = "packed"
     """How they are written. packed: as they are in memory, with a checksum; ds4: as ds4 reads them, about three times
@@ -152,12 +154,13 @@ class ServeSettings:
     api_key_file: Path | None = None
     """File of keys, one a line, that nobody else may read (chmod 600). Default: no key is asked for."""
     script: Path | None = None
-    """Answer from this file of JSON lines instead of a model, to test clients (docs: server/script.py)."""
+    """Answer from this file instead of a model, to test clients: a line like {"pieces": ["Hello."]} for each answer,
+    the last one again and again (docs/server.md)."""
     cors: bool = False
     """Let web pages of any site use this server."""
     allow_host: tuple[str, ...] = ()
     """A further name by which clients may call this server, besides its addresses and localhost; repeatable."""
-    drain_s: Annotated[int, Parameter(validator=Number(gte=0))] = 30
+    drain_s: Annotated[int, Parameter(validator=Number(gte=0, lte=LONGEST_S))] = 30
     """Seconds that running answers may take after SIGTERM or Ctrl+C; a second signal ends them at once."""
     trace: Annotated[Path | None, Parameter(group=_LOGS)] = None
     """File for all that is known about each request, private to you; an earlier trace is overwritten. Default: none."""
@@ -171,7 +174,7 @@ class SteeringSettings:
     """Which direction to take out of the model's activations, and how much of it (spec/model.md 8.2)."""
 
     file: Annotated[Path | None, Parameter(name=("--dir-steering-file", "--steering"))] = None
-    """File with one direction for each layer."""
+    """File with one direction for each layer. It is checked, but not applied yet: answers are the plain model's."""
     ffn: Annotated[float | None, Parameter(name="--dir-steering-ffn", validator=Number(gte=-100, lte=100))] = None
     """How much of it to take out after feed-forward layers; negative adds. Default with a file alone: 1."""
     attention: Annotated[float | None, Parameter(name="--dir-steering-attn", validator=Number(gte=-100, lte=100))] = (

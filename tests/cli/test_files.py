@@ -19,7 +19,7 @@ def test_doctor_tells_what_would_be_used(in_process: InProcess) -> None:
     code, out, err = in_process(["doctor"])
     assert (code, err) == (0, "")
     labels = [line.split()[0] for line in out.splitlines()]
-    assert labels == ["whitedwarf", "cpu", "cores", "memory", "limit", "backend", "backend", "model"]
+    assert labels == ["whitedwarf", "cpu", "cores", "memory", "limit", "backend", "backend", "model", "context"]
     assert "nano" in out
     assert ": used; " in out
 
@@ -31,7 +31,10 @@ def test_doctor_as_json(in_process: InProcess) -> None:
     assert document["backend"] in ("cpu", "reference")
     assert document["machine"]["usable_threads"] >= 1
     assert document["memory"]["total_bytes"] >= document["memory"]["usable_bytes"] > 0
-    assert document["model"]["architecture"] == "deepseek4"
+    model = document["model"]
+    assert model["architecture"] == "deepseek4"
+    assert (model["context_length"], model["fitting_context"]) == (32768, 32768)
+    assert 0 < model["context_bytes"] < document["memory"]["usable_bytes"]
 
 
 def test_doctor_without_a_model_says_so_and_fails(in_process: InProcess) -> None:

@@ -139,8 +139,12 @@ def test_keys_that_others_may_read_are_refused_before_a_model_is_looked_for(
 
 
 @pytest.mark.parametrize(
-    "flags", [["--port", "70000"], ["--parallel", "0"], ["--max-waiting", "0"], ["--drain-s", "-1"]]
-)
+    "flags",
+    [
+        ["--port", "70000"], ["--parallel", "0"], ["--max-waiting", "0"], ["--drain-s", "-1"],
+        *([flag, "9" * 400] for flag in ("--drain-s", "--kv-ram-mb", "--kv-disk-space-mb", "--parallel", "--threads")),
+    ],
+)  # fmt: skip
 def test_numbers_out_of_range_are_refused(in_process: Callable[..., tuple[int, str, str]], flags: list[str]) -> None:
     assert in_process(["serve", *flags])[0] == 2
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from whitedwarf.errors import FileFormatError
 from whitedwarf.kvstore.dsv4 import read_payload
 from whitedwarf.kvstore.file import KvFile
 from whitedwarf.kvstore.header import Reason
-from whitedwarf.kvstore.tool_map import decode_tools, encode_tools
+from whitedwarf.kvstore.tool_map import decode_tools, encode_tools, occurring
 
 
 def on_disk(folder: Path, data: bytes) -> Path:
@@ -137,3 +138,21 @@ def test_what_follows_the_map_is_another_trailer_s_business():
 @given(data=st.binary(max_size=60))
 def test_no_bytes_upset_the_reader_of_the_map(data):
     decode_tools(b"KTM\x01" + data)
+
+
+BLOCKS = st.dictionaries(st.sampled_from("abcdef"), st.binary(max_size=3).map(lambda raw: bytes(b % 2 for b in raw)))
+
+
+@given(BLOCKS, st.binary(max_size=12).map(lambda raw: bytes(b % 2 for b in raw)))
+def test_a_block_occurs_wherever_it_stands_in_the_text(blocks, text):
+    present = {
+        block for block in blocks.values() if block and (block in text or (text.endswith(block[:-1]) and block[1:]))
+    }
+    assert occurring(blocks, text).keys() == {key for key, block in blocks.items() if block in present}
+
+
+def test_many_blocks_in_order_cost_one_look_at_the_text():
+    blocks = {f"call_{number}": b"<calls>%d%s</calls>" % (number, b"x" * 100) for number in range(10_000)}
+    started_s = time.process_time()
+    assert occurring(blocks, b" and then ".join(blocks.values())) == blocks
+    assert time.process_time() - started_s < 0.5  # 4 s where each is looked for from the beginning

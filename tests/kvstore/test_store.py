@@ -393,21 +393,43 @@ def test_layers_that_cannot_be_made_leave_no_file(bench):
     assert bench.names() == set()
 
 
-def test_a_folder_that_vanishes_is_survived(bench):
+def test_a_folder_that_vanishes_is_told_once_and_made_again(bench):
     store = bench.open()
     name = save(store, b"text")
     (bench.folder / f"{name}.kv").unlink()
     assert store.take(b"text") is None
     bench.folder.rmdir()
-    assert store.take(b"text") is None
-    assert save(store, b"text") is None
+    for _ in range(3):
+        assert store.take(b"text") is None
     assert store.tools({"call_a"}) == {}
+    assert len([line for line in bench.lines if "cannot list" in line]) == 1
+    assert save(store, b"text") == name
+    assert bench.folder.stat().st_mode & 0o777 == 0o700
+    assert store.take(b"text") is not None
+    (bench.folder / f"{name}.kv").unlink()
+    bench.folder.rmdir()
+    assert store.entries() == []
+    assert len([line for line in bench.lines if "cannot list" in line]) == 2
 
 
 def test_two_stores_see_each_other_s_files(bench):
     one, other = bench.open(), bench.open()
     save(one, b"shared")
     assert other.take(b"shared and more") is not None
+
+
+def test_what_is_gone_is_not_remembered(bench):
+    store = bench.open(limits=Limits(min_tokens=4, cold_max_tokens=5))
+    for text in (b"one", b"two"):
+        name = save(store, text)
+        assert store.take(text) is not None
+        with (bench.folder / f"{name}.kv").open("r+b") as file:
+            file.truncate(200)
+        assert store.take(text) is None
+        (bench.folder / f"{name}.kv").unlink()
+    save(store, b"three")
+    assert store._directory._refused == {}
+    assert store._room._used_up == set()
 
 
 def test_names_of_all_prefixes_come_from_one_pass():

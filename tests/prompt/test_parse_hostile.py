@@ -147,3 +147,13 @@ def test_spelt_control_tokens_are_found_longest_first(deepseek: Tokenizer) -> No
         text = "".join(spelling[: dice.randint(1, 40)] for spelling in chosen)
         counted = sum(len(deepseek.encode(stretch)) for stretch in slow.split(text)) + len(slow.findall(text))
         assert deepseek.count_spelt(text) == counted
+
+
+def test_long_stop_strings_cost_what_the_text_has_in_common_with_them() -> None:
+    stops = tuple("a" * (3_000_000 + number) for number in range(16))
+    parser = OutputParser(ParseOptions(start=ParseStart.CONTENT, stop_strings=stops))
+    started_s = time.process_time()
+    for _ in range(100):
+        parser.feed_text("ab")
+    assert time.process_time() - started_s < 1  # tables of whole strings would take four seconds
+    assert not parser.is_finished

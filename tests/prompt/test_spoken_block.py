@@ -1,6 +1,11 @@
 """The model's own words for its calls."""
 
+import re
+import time
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fakes.scripted_server import calls
 from whitedwarf.prompt.special import SpecialToken
@@ -70,3 +75,22 @@ def test_a_block_that_lacks_more_is_none() -> None:
 )
 def test_what_a_file_holds_instead_of_a_block_has_no_words(block: bytes) -> None:
     assert words_of(block) is None
+
+
+def test_blocks_that_are_never_closed_cost_one_look() -> None:
+    opened = f"<{BAR}tool_calls>" * 20_000 + "x" * 1_000_000
+    started_s = time.process_time()
+    assert blocks_in(opened.encode()) == []
+    assert time.process_time() - started_s < 1  # a minute where each is looked for to the end
+
+
+TAGS = st.lists(
+    st.sampled_from([*(f"<{bar}{BAR}{word}>" for bar in ("", "/") for word in ("tool_calls", " calls")), "x"])
+)
+
+
+@given(TAGS)
+def test_a_block_goes_from_the_first_opening_to_the_next_closing_tag(tags: list[str]) -> None:
+    text = "".join(tags).encode()
+    shortest = f"<{BAR}(?:tool_calls| calls)>.*?</{BAR}(?:tool_calls| calls)>".encode()
+    assert blocks_in(text) == re.findall(shortest, text, re.DOTALL)

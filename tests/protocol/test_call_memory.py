@@ -134,3 +134,11 @@ def test_what_a_file_says_must_make_the_calls_too() -> None:
 def test_damaged_blocks_are_none() -> None:
     memory = CallMemory(lambda _: {"call_2": b"<\xff"})
     assert recalled(memory, said(PWD))[1] == Recalled(rewritten=1, unknown=1)
+
+
+def test_ids_that_no_file_can_have_are_neither_asked_for_nor_kept() -> None:
+    asked: list[Set[str]] = []
+    memory = CallMemory(lambda ids: asked.append(ids) or {})
+    long = ToolCall("x" * 100_000, "run", "{}")
+    assert recalled(memory, said(long, LS))[1] == Recalled(rewritten=2, unknown=2)
+    assert asked == [{"call_1"}]

@@ -180,3 +180,10 @@ def test_a_form_is_enforced_as_it_is_told_or_more_strictly() -> None:
     assert resolve_constraint(Conversation(response_format=JsonObject())) == Constraint(ConstraintKind.JSON, "")
     assert resolve_constraint(Conversation(response_format=Regex("a+"))) == Constraint(ConstraintKind.REGEX, "a+")
     assert resolve_constraint(Conversation()) is None
+
+
+def test_our_own_policy_takes_many_stop_strings_but_not_any_number() -> None:
+    some = [f"stop {number}" for number in range(256)]
+    assert checked_stop_strings([*some, "", *some], LOCAL) == tuple(some)
+    with pytest.raises(RefusedRequest, match="at most 256 strings, got 257"):
+        checked_stop_strings([*some, "one more"], LOCAL)

@@ -50,3 +50,19 @@ def test_every_key_is_compared_whichever_is_right(monkeypatch: pytest.MonkeyPatc
         compared.clear()
         keys.admits({"authorization": f"Bearer {offered}"})
         assert len(compared) == 6
+
+
+def test_a_mark_at_the_beginning_of_the_file_is_no_part_of_a_key(tmp_path: Path) -> None:
+    keys = ApiKeys.from_file(key_file(tmp_path, "\ufefffirst\r\nsecond\r\n"))
+    assert all(keys.admits({"x-api-key": key}) for key in ("first", "second"))
+
+
+@pytest.mark.parametrize("cut", ["\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\0", "\x1b", "\r", "\t"])
+def test_a_key_with_a_control_character_is_refused_and_not_cut_in_two(tmp_path: Path, cut: str) -> None:
+    with pytest.raises(UsageError, match="a control character"):
+        ApiKeys.from_file(key_file(tmp_path, f"long secret{cut}x\n"))
+
+
+def test_a_file_without_end_is_refused() -> None:
+    with pytest.raises(UsageError, match="--api-key-file /dev/zero"):
+        ApiKeys.from_file(Path("/dev/zero"))

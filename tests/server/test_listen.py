@@ -96,8 +96,9 @@ def test_an_address_in_use_is_told() -> None:
         first.listen()
         with pytest.raises(WhitedwarfError, match=r"cannot listen on 127\.0\.0\.1 port"):
             bound_socket("127.0.0.1", first.getsockname()[1])
-    with pytest.raises(WhitedwarfError, match=r"cannot listen on no\.such\.host"):
-        bound_socket("no.such.host.invalid", 0)
+    for name in ("no.such.host.invalid", "a..b", "a" * 300, "é" * 80, ""):
+        with pytest.raises(WhitedwarfError, match=f"cannot listen on {name}"):
+            bound_socket(name, 0)
 
 
 def test_the_address_is_told_as_clients_use_it() -> None:

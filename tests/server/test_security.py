@@ -9,8 +9,11 @@ import json
 import logging
 import socket
 import stat
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import httpx2
@@ -21,6 +24,8 @@ from server.test_listen import all_of
 from whitedwarf.bench.serve_process import started
 from whitedwarf.errors import UsageError
 from whitedwarf.prompt.tokenizer import Tokenizer
+from whitedwarf.protocol.dialects import Dialect
+from whitedwarf.respond import Road
 from whitedwarf.server import body, listen
 from whitedwarf.server.auth import ApiKeys
 from whitedwarf.server.request_log import LogLines
@@ -190,7 +195,7 @@ def test_a_hundred_megabytes_are_refused_before_they_are_sent(server: Running) -
 
 
 def test_a_body_without_end_is_given_up(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(body.read_body, "__defaults__", (body.MAX_BODY_BYTES, 0.3))
+    monkeypatch.setattr(vars(body.reading)["__wrapped__"], "__defaults__", (body.MAX_BODY_BYTES, 0.3))
     for rest in ("transfer-encoding: chunked\r\n\r\n4\r\n[1, \r\n", "content-length: 100\r\n\r\n[1, "):
         with server.connect((POST.format(path="/v1/messages") + rest).encode()) as connection:
             end_s = time.monotonic() + PATIENCE_S
@@ -214,6 +219,26 @@ def test_many_large_bodies_together_are_bounded(tokenizer: Tokenizer, monkeypatc
         slow.sendall(b" ")
         assert slow.recv(12) == b"HTTP/1.1 400"  # it was read, and is no JSON
         assert server.client.post("/v1/messages", content=b" " * 90_000, headers=JSON).status_code == 400
+
+
+def test_bodies_count_until_they_have_been_read(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(body.ReadingRoom.__init__, "__defaults__", (100_000,))
+    is_read, may_be_read = threading.Event(), threading.Event()
+
+    def count_slowly(road: Road, asked: bytes, dialect: Dialect) -> int:
+        is_read.set()
+        assert may_be_read.wait(PATIENCE_S)
+        return len(asked)
+
+    monkeypatch.setattr(Road, "count_tokens", count_slowly)
+    with serving(HandEngine(), tokenizer) as server, ThreadPoolExecutor() as pool:
+        ask = partial(server.client.post, "/v1/messages/count_tokens", content=b" " * 60_000, headers=JSON)
+        first = pool.submit(ask)
+        assert is_read.wait(PATIENCE_S)
+        assert ask().status_code == 503
+        may_be_read.set()
+        assert first.result(PATIENCE_S).json() == {"input_tokens": 60_000}
+        assert ask().status_code == 200
 
 
 SMUGGLED = "GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n"

@@ -9,24 +9,34 @@ from cyclopts import Parameter
 
 from whitedwarf import __version__
 from whitedwarf.cli.machine import Machine, Memory, read_machine, read_memory
-from whitedwarf.config import DEFAULT_FILE, FileSettings
-from whitedwarf.engine.memory import size_text
+from whitedwarf.cli.memory import memory_need
+from whitedwarf.config import DEFAULT_CONTEXT, DEFAULT_FILE, FileSettings
+from whitedwarf.engine.engine import DEFAULT_CHUNK_TOKENS
+from whitedwarf.engine.memory import fitting_context, size_text
 from whitedwarf.errors import WhitedwarfError
+from whitedwarf.gguf.hparams import from_metadata
 from whitedwarf.gguf.inspect import summary
 from whitedwarf.gguf.reader import open_gguf
+from whitedwarf.model.config import ModelConfig
 from whitedwarf.ops.select import BackendInfo, describe_backends
 from whitedwarf.weights.store import find_model
 
 
 @dataclass(frozen=True, slots=True)
 class FoundModel:
-    """The model that would be used; `error` says why there is none."""
+    """The model that would be used, with the context it would have and the longest that fits into memory now.
+
+    `error` says why there is none.
+    """
 
     path: str = ""
     why: str = ""
     name: str = ""
     architecture: str = ""
     tensor_bytes: int = 0
+    context_length: int = 0
+    context_bytes: int = 0
+    fitting_context: int = 0
     error: str | None = None
 
 
@@ -63,7 +73,8 @@ def examine(file: FileSettings) -> Report:
     """Look at everything."""
     backends = tuple(describe_backends())
     chosen = next((backend.name for backend in backends if backend.is_available), None)
-    return Report(__version__, read_machine(), read_memory(), chosen, backends, _find(file))
+    memory = read_memory()
+    return Report(__version__, read_machine(), memory, chosen, backends, _find(file, memory.usable_bytes))
 
 
 def render(report: Report) -> str:
@@ -71,14 +82,26 @@ def render(report: Report) -> str:
     return "\n".join(f"{label:<12}{text}" for label, text in _rows(report))
 
 
-def _find(file: FileSettings) -> FoundModel:
+def _find(file: FileSettings, usable_bytes: int) -> FoundModel:
     try:
         choice = find_model(file.model)
         with open_gguf(choice.path) as gguf:
             found = summary(gguf)
+            hp = from_metadata(gguf.metadata, gguf.tensors)
     except WhitedwarfError as error:
         return FoundModel(error=str(error))
-    return FoundModel(str(choice.path), str(choice.rule), found.name, found.architecture, found.tensor_bytes)
+    default = memory_need(ModelConfig(hp, max_context=DEFAULT_CONTEXT), 0, DEFAULT_CHUNK_TOKENS)
+    longest = memory_need(ModelConfig(hp), 0, DEFAULT_CHUNK_TOKENS)
+    return FoundModel(
+        path=str(choice.path),
+        why=str(choice.rule),
+        name=found.name,
+        architecture=found.architecture,
+        tensor_bytes=found.tensor_bytes,
+        context_length=default.context_length,
+        context_bytes=default.context_bytes,
+        fitting_context=fitting_context(longest, usable_bytes),
+    )
 
 
 def _rows(report: Report) -> Iterator[tuple[str, str]]:
@@ -94,6 +117,8 @@ def _rows(report: Report) -> Iterator[tuple[str, str]]:
         yield "model", f"none: {model.error}"
     else:
         yield "model", f"{model.path}: {model.name}, {size_text(model.tensor_bytes)} ({model.why})"
+        context = f"{model.context_length} tokens take {size_text(model.context_bytes)}"
+        yield "context", f"{context}; up to {model.fitting_context} fit into memory (--ctx)"
 
 
 def _backend_rows(report: Report) -> Iterator[tuple[str, str]]:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from whitedwarf.cli.loading import LoadedModel, note, open_file, open_model, open_tokenizer
 from whitedwarf.cli.serve_checks import check_script, enter, steering_warning
+from whitedwarf.cli.serve_plan import model_line, open_door_warning, prefixes_line, served_line
 from whitedwarf.config import DEFAULT_CONTEXT, DEFAULT_STEERING, ModelSettings, ServeSettings, SteeringSettings
 from whitedwarf.engine.engine import Engine
 from whitedwarf.engine.scripted import ScriptedEngine
@@ -92,8 +93,10 @@ class _Place:
 
     def run(self, engine: Engine | ScriptedEngine, endpoints: Endpoints) -> None:
         """Until a signal."""
-        parallel = f"{self.serve.parallel} requests at a time"
-        told = f"{endpoints.model.id} is served at {address_of(self.listener)} ({parallel})"
+        told = served_line(endpoints.model.id, address_of(self.listener), self.serve)
+        door = open_door_warning(self.listener.getsockname()[0], asks_for_keys=self.keys is not None)
+        if door is not None:
+            note(door)
         app = make_app(endpoints, host_rule(self.serve), self.keys)
         server = Server(app, self.serve.drain_s, engine.close, lambda: note(told))
         _log_to_stderr(self.serve.log_format)
@@ -111,9 +114,12 @@ def _serve_loaded(place: _Place) -> None:
     with disk_prefixes(loaded, tokenizer, serve, past) as store, _engine(loaded, serve, store) as engine:
         past.saved = store
         model = served_model(loaded.gguf, loaded.context_length)
+        note(model_line(model.name, loaded.gguf))
+        note(prefixes_line(serve, None if store is None else store.stats))
         facts = replace(
             _facts(serve, loaded.gguf),
             backend=loaded.transformer.ops.name,
+            is_running=lambda: engine.is_running,
             prefix_stats=lambda: engine.prefix_stats,
             disk_stats=None if store is None else lambda: asdict(store.stats),
         )
@@ -125,7 +131,7 @@ def _serve_script(path: Path, place: _Place) -> None:
     gguf = open_file(place.settings)
     tokenizer = open_tokenizer(gguf)
     with scripted_engine(path, tokenizer, place.serve, place.settings) as engine:
-        facts = replace(_facts(place.serve, gguf), backend="script")
+        facts = replace(_facts(place.serve, gguf), backend="script", is_running=lambda: engine.is_running)
         model = served_model(gguf, engine.context_length)
         endpoints = place.endpoints(engine, tokenizer, place.past(tokenizer), model, facts)
         place.run(engine, replace(endpoints, look_at_last=lambda: debug_last(engine.last_received, tokenizer)))

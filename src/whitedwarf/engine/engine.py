@@ -88,6 +88,11 @@ class Engine:
         self._loop.power_percent = checked_power(percent)
 
     @property
+    def is_running(self) -> bool:
+        """Whether it answers: not after `close`, nor after a bug that ended its thread."""
+        return self._thread.is_alive()
+
+    @property
     def prefix_stats(self) -> PrefixStats:
         """What is remembered of earlier prompts, and how often it served."""
         return self._prefixes.stats

@@ -92,6 +92,11 @@ class ScriptedEngine:
         return job.generation
 
     @property
+    def is_running(self) -> bool:
+        """Whether it answers: not after `close`, nor after a bug that ended its thread."""
+        return self._thread.is_alive()
+
+    @property
     def received(self) -> tuple[Received, ...]:
         """The latest requests as they came, oldest first; scripted_loop.MAX_RECEIVED of them are kept."""
         return self._loop.received()

@@ -47,7 +47,8 @@ class Directory:
         self._listing = threading.Lock()
         self._seen: dict[str, _Seen] = {}
         self._refused: dict[str, Signature] = {}  # their payloads turned out to be useless
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._is_listed = True
+        self._make()
         self._warn_of_others()
         self._remove_stale()
 
@@ -68,6 +69,7 @@ class Directory:
             else:
                 now[name] = seen
         self._seen = now
+        self._refused = {name: signature for name, signature in self._refused.copy().items() if name in now}
 
     def _look_at(self, file: KvFile) -> Entry:
         if file.make_private():
@@ -114,7 +116,11 @@ class Directory:
         self.path_of(name).unlink(missing_ok=True)
 
     def write(self, name: str, parts: Iterable[bytes | memoryview]) -> None:
-        """Put a whole file in the place of any other of the name. Raises OSError and what the parts raise."""
+        """Put a whole file in the place of any other of the name. Raises OSError and what the parts raise.
+
+        The folder is made again where somebody has deleted it, perhaps to be rid of the files.
+        """
+        self._make()
         path = self.path_of(name)
         temporary = path.with_name(f"{path.name}.tmp.{os.getpid()}")
         try:
@@ -124,16 +130,18 @@ class Directory:
             with suppress(OSError):
                 temporary.unlink()
 
+    def _make(self) -> None:
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+
     def _listed(self) -> list[tuple[str, Signature]]:
-        found = []
         try:
-            with os.scandir(self.path) as listing:
-                for item in listing:
-                    if match := FILE_NAME.fullmatch(item.name):
-                        with suppress(FileNotFoundError):
-                            found.append((match[1], _signature(item.stat(follow_symlinks=False))))
+            found = _files_in(self.path)
         except OSError as error:
-            self._log(f"kv cache: cannot list {self.path}: {error}")
+            if self._is_listed:  # once, not with every request
+                self._log(f"kv cache: cannot list {self.path}: {error}")
+            self._is_listed = False
+            return []
+        self._is_listed = True
         return found
 
     def _warn_of_others(self) -> None:
@@ -151,6 +159,17 @@ class Directory:
             if match and not _is_other_process(int(match[1])):
                 with suppress(OSError):
                     path.unlink()
+
+
+def _files_in(folder: Path) -> list[tuple[str, Signature]]:
+    """Those with the name of one of ours. Raises OSError."""
+    found = []
+    with os.scandir(folder) as listing:
+        for item in listing:
+            if match := FILE_NAME.fullmatch(item.name):
+                with suppress(FileNotFoundError):
+                    found.append((match[1], _signature(item.stat(follow_symlinks=False))))
+    return found
 
 
 def _write_new(path: Path, parts: Iterable[bytes | memoryview]) -> None:

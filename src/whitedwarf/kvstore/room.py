@@ -43,8 +43,9 @@ class Room:
     def make(self, now: int, incoming: Incoming | None = None) -> None:
         """Evict until the incoming file fits too."""
         with self._choosing:
-            entries = self._directory.entries().values()
-            chosen = policy.victims(entries, self._budget_bytes, now, incoming, self._spared)
+            entries = self._directory.entries()
+            self._used_up &= entries.keys()
+            chosen = policy.victims(entries.values(), self._budget_bytes, now, incoming, self._spared)
             gone = [entry for entry in chosen if self._remove(entry.name)]
         self._tally.add(evicted=len(gone))
         for entry in gone:

@@ -63,9 +63,18 @@ def _entry(data: bytes, offset: int) -> tuple[str, bytes, int] | None:
 def occurring(blocks: ToolBlocks, text: bytes) -> dict[str, bytes]:
     """Those that occur in the text, as all of a file do unless it is damaged. Calls of a message share one.
 
-    The one that ends it counts without its last token: that was drawn, but is not in the state.
+    The one that ends it counts without its last token: that was drawn, but is not in the state. Quick where they come
+    in the order in which they occur.
     """
-    present = {block for block in set(blocks.values()) if block and (block in text or _is_cut_off(block, text))}
+    present: set[bytes] = set()
+    place = 0
+    for block in filter(None, dict.fromkeys(blocks.values())):
+        found = text.find(block, place)
+        if found < 0:
+            found = text.find(block, 0, place + len(block) - 1)
+        if found >= 0 or _is_cut_off(block, text):
+            present.add(block)
+            place = max(found, 0)
     return {call_id: block for call_id, block in blocks.items() if block in present}
 
 

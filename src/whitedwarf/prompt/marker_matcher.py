@@ -109,15 +109,16 @@ class Matcher:
             return _Progress(old.pattern, matched + 1, old.has_run)
         if matched == 0:
             return _Progress(old.pattern, 0, pattern.eats_newlines and character == NEWLINE)
-        fallbacks = self._fallbacks_of(old.pattern)
+        fallbacks = self._fallbacks_of(old.pattern, matched)
         while matched and not _fits(pattern, matched, character, is_of_ids):
             matched = fallbacks[matched]
         return _Progress(old.pattern, matched + _fits(pattern, matched, character, is_of_ids))
 
-    def _fallbacks_of(self, place: int) -> list[int]:
-        if place not in self._fallbacks:
-            self._fallbacks[place] = _fallbacks(self.patterns[place].text)
-        return self._fallbacks[place]
+    def _fallbacks_of(self, place: int, matched: int) -> list[int]:
+        """Up to what is matched: a stop string of megabytes costs no more than the text that is like it."""
+        table = self._fallbacks.setdefault(place, [0, 0])
+        _extend_fallbacks(table, self.patterns[place].text, matched)
+        return table
 
 
 def _place(progress: _Progress) -> int:
@@ -131,13 +132,13 @@ def _fits(pattern: Pattern, at: int, character: str, is_of_ids: bool) -> bool:
     return not (is_of_ids and begin <= at < end)
 
 
-def _fallbacks(text: str) -> list[int]:
-    """For each matched length the longest shorter one that the same end of text also matches (Knuth-Morris-Pratt)."""
-    table = [0, 0]
-    matched = 0
-    for character in text[1:]:
+def _extend_fallbacks(table: list[int], text: str, size: int) -> None:
+    """For each matched length the longest shorter one that the same end of text also matches (Knuth-Morris-Pratt).
+
+    `table` has those of lengths 0 and 1 at least, and afterwards all up to `size`.
+    """
+    for length in range(len(table), size + 1):
+        character, matched = text[length - 1], table[-1]
         while matched and text[matched] != character:
             matched = table[matched]
-        matched += text[matched] == character
-        table.append(matched)
-    return table
+        table.append(matched + (text[matched] == character))

@@ -5,7 +5,7 @@ stays text. Promises: put behind the answer's text they give the ids' own text a
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from whitedwarf.prompt.special import SpecialToken
 from whitedwarf.prompt.tokenizer import Tokenizer
@@ -16,10 +16,7 @@ DSML = SpecialToken.DSML.value
 _END = re.compile(r"\A ?(?:tool_)?calls>")
 _ENDS = tuple(f"</{DSML}{word}>".encode() for word in ("tool_calls", " calls"))
 _BARE = len(f"</{DSML}".encode())
-_BLOCKS = re.compile(
-    f"<{DSML}(?:tool_calls| calls)>.*?</{DSML}(?:tool_calls| calls)>".encode(),
-    re.DOTALL,
-)
+_TAGS = re.compile(f"<(/?){DSML}(?:tool_calls| calls)>".encode())
 
 
 def spoken_words(ids: Sequence[int], content: str, tokenizer: Tokenizer) -> Words | None:
@@ -49,7 +46,19 @@ def blocks_in(text: bytes) -> list[bytes]:
 
     One that lacks nothing but some of its last word is whole: the last token of an answer is drawn, but never run.
     """
-    return _BLOCKS.findall(text + _missing_end(text))
+    whole = text + _missing_end(text)
+    return [whole[begin:end] for begin, end in _block_ranges(whole)]
+
+
+def _block_ranges(text: bytes) -> Iterator[tuple[int, int]]:
+    """From the first opening tag to the first closing one, and so on; in one pass, whatever is left open."""
+    begin: int | None = None
+    for tag in _TAGS.finditer(text):
+        if tag[1] and begin is not None:
+            yield begin, tag.end()
+            begin = None
+        elif not tag[1] and begin is None:
+            begin = tag.start()
 
 
 def words_of(block: bytes) -> Words | None:

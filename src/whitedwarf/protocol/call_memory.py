@@ -28,6 +28,8 @@ from whitedwarf.protocol.recalled import Recalled
 MAX_IDS = 100_000
 MAX_BYTES = 512 << 20
 MAX_UNKNOWN = 20_000
+LONGEST_SAVED_ID = 256
+"""No file has longer ones, and what clients make up is remembered as unknown."""
 _TIMES_AS_LONG = 2  # what a client sends may be, so that it is kept: more blanks than a printer of JSON adds are not
 _DIGEST_BYTES = 16
 _ENTRY_BYTES = 700  # of an answer's own objects and its places in the dictionaries
@@ -102,8 +104,9 @@ class CallMemory:
 
     def blocks_in(self, text: bytes) -> dict[str, bytes]:
         """The blocks that this text spells, by the id of each of their calls: what a file keeps beside it."""
+        digests = dict.fromkeys(map(_digest, blocks_in(text)))  # a long text takes a while, and others need the lock
         with self._lock:
-            spoken = [one for block in set(blocks_in(text)) for one in self._by_block.get(_digest(block), ())]
+            spoken = [one for digest in digests for one in self._by_block.get(digest, ())]
         return {call_id: spelt(one.words) for one in spoken for call_id in one.ids}
 
     def _with_words(self, message: Message, counts: dict[str, int]) -> Message:
@@ -137,16 +140,22 @@ class CallMemory:
         if self._saved is None:
             return
         with self._lock:
-            wanted = ids - self._by_id.keys() - self._unknown.keys()
+            wanted = {one for one in ids if len(one) <= LONGEST_SAVED_ID and not self._was_looked_up(one)}
         if not wanted:
             return
         found = self._saved(wanted)
-        for block in dict.fromkeys(found.values()):
-            self._keep_saved(tuple([call_id for call_id, other in found.items() if other == block]), block)
+        ids_of: dict[bytes, list[str]] = {}
+        for call_id, block in found.items():
+            ids_of.setdefault(block, []).append(call_id)
+        for block, its_ids in ids_of.items():
+            self._keep_saved(tuple(its_ids), block)
         with self._lock:
-            self._unknown |= dict.fromkeys(wanted - self._by_id.keys())
+            self._unknown |= dict.fromkeys([one for one in wanted if one not in self._by_id])
             while len(self._unknown) > MAX_UNKNOWN:
                 self._unknown.popitem(last=False)
+
+    def _was_looked_up(self, call_id: str) -> bool:
+        return call_id in self._by_id or call_id in self._unknown
 
     def _keep_saved(self, ids: tuple[str, ...], block: bytes) -> None:
         words = words_of(block)

@@ -32,6 +32,7 @@ _EFFORT_MEANING = {
 _TOOLS_TOP_P = round_to_single(0.95)
 _DEFAULT_TOKENS, _THINKING_TOKENS, _MAX_EFFORT_TOKENS = 8_192, 65_536, 131_072
 MAX_STOP_STRINGS = 16
+MOST_LOCAL_STOP_STRINGS = 256
 
 
 def version_of(model: str, policy: Policy) -> ModelVersion:
@@ -117,12 +118,14 @@ def check_max_tokens(requested: int | None, bound: int) -> None:
 
 
 def checked_stop_strings(stop: str | list[str] | None, policy: Policy) -> tuple[str, ...]:
-    """The strings that end an answer. The local policy leaves out empty ones instead of refusing them."""
+    """The strings that end an answer. The local policy leaves out empty ones instead of refusing them, takes more of
+    them, but not any number: every token of the answer is looked at for all of them.
+    """
     if stop is None:
         return ()
     strings = [stop] if isinstance(stop, str) else stop
     if not policy.is_official:
-        return tuple(dict.fromkeys(filter(None, strings)))
+        return _some(tuple(dict.fromkeys(filter(None, strings))))
     if len(strings) > MAX_STOP_STRINGS:
         raise RefusedRequest(f"Stop string array too long: {len(strings)}")
     for index, text in enumerate(strings):
@@ -133,6 +136,12 @@ def checked_stop_strings(stop: str | list[str] | None, policy: Policy) -> tuple[
                 "but got an empty string instead."
             )
     return tuple(strings)
+
+
+def _some(strings: tuple[str, ...]) -> tuple[str, ...]:
+    if len(strings) > MOST_LOCAL_STOP_STRINGS:
+        raise RefusedRequest(f"stop: expected at most {MOST_LOCAL_STOP_STRINGS} strings, got {len(strings)}")
+    return strings
 
 
 def resolve_constraint(

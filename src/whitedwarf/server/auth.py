@@ -13,6 +13,7 @@ from pathlib import Path
 
 from whitedwarf.errors import UsageError
 
+MAX_FILE_BYTES = 1 << 20
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
@@ -28,12 +29,17 @@ class ApiKeys:
         try:
             with path.open("rb") as file:  # the file that is checked is the one that is read
                 mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-                text = file.read().decode()
+                text = file.read(MAX_FILE_BYTES + 1).decode("utf-8-sig")  # Windows' editors begin with a mark
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"--api-key-file {path}: expected a readable text file ({error})") from error
         if mode & _OTHERS:
             raise UsageError(f"--api-key-file {path}: others may use it (mode {mode:04o}); run: chmod 600 {path}")
-        keys = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+        if len(text.encode()) > MAX_FILE_BYTES:
+            raise UsageError(f"--api-key-file {path}: expected at most {MAX_FILE_BYTES} bytes of keys, got more")
+        # At newlines alone: other characters that end lines somewhere would leave parts of a key as keys.
+        keys = [line.strip() for line in text.split("\n") if line.strip() and not line.lstrip().startswith("#")]
+        if not all(map(str.isprintable, keys)):
+            raise UsageError(f"--api-key-file {path}: a key holds a control character, which no header can carry")
         if not keys:
             raise UsageError(f"--api-key-file {path}: expected at least one key, one a line; found none")
         return cls(keys)

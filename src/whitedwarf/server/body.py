@@ -1,10 +1,11 @@
 """A request's body, within limits of size and time.
 
 Promises: a body that says it is too large is refused before any of it is read, and one that lies as soon as it is;
-all bodies that are being read together take no more than MAX_READING_BYTES.
+all bodies that come or are being read together take no more than MAX_READING_BYTES.
 """
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 
 import anyio
 from starlette.requests import ClientDisconnect, Request
@@ -59,34 +60,41 @@ def check_headers(headers: Mapping[str, str]) -> None:
         raise BodyRefused(Failure(FailureKind.NO_LENGTH, what))
 
 
-async def read_body(
+@asynccontextmanager
+async def reading(
     request: Request, room: ReadingRoom, max_bytes: int = MAX_BODY_BYTES, timeout_s: float = BODY_TIMEOUT_S
-) -> bytes | None:
-    """All of it; None where the client left meanwhile. Raises BodyRefused."""
+) -> AsyncIterator[bytes | None]:
+    """All of it, for which there is room until the block ends; None where the client left. Raises BodyRefused."""
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > max_bytes:
         raise BodyRefused(_too_large(max_bytes))
+    pieces, body = bytearray(), b""
+    try:
+        if await _has_come(request, pieces, room, max_bytes, timeout_s):
+            body = bytes(pieces)
+            pieces.clear()
+            yield body
+        else:
+            yield None
+    finally:
+        room.give_back(len(pieces) + len(body))
+
+
+async def _has_come(request: Request, pieces: bytearray, room: ReadingRoom, max_bytes: int, timeout_s: float) -> bool:
+    """Whether the client sent all of it."""
     try:
         with anyio.fail_after(timeout_s):
-            return await _read(request, room, max_bytes)
+            async for piece in request.stream():
+                if len(pieces) + len(piece) > max_bytes:
+                    raise BodyRefused(_too_large(max_bytes))
+                room.take(len(piece))
+                pieces += piece
     except ClientDisconnect:
-        return None
+        return False
     except TimeoutError as error:
         what = f"the body took more than {timeout_s:g} s: send it faster"
         raise BodyRefused(Failure(FailureKind.TOO_SLOW, what)) from error
-
-
-async def _read(request: Request, room: ReadingRoom, max_bytes: int) -> bytes:
-    body = bytearray()
-    try:
-        async for piece in request.stream():
-            if len(body) + len(piece) > max_bytes:
-                raise BodyRefused(_too_large(max_bytes))
-            room.take(len(piece))
-            body += piece
-        return bytes(body)
-    finally:
-        room.give_back(len(body))
+    return True
 
 
 def _too_large(max_bytes: int) -> Failure:

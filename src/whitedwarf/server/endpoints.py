@@ -9,32 +9,35 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeVar
 
 import anyio
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 
 from whitedwarf.conversation.json_value import Json
-from whitedwarf.errors import WhitedwarfError
+from whitedwarf.errors import EngineClosedError, WhitedwarfError
 from whitedwarf.protocol.dialects import CHAT, RESPONSES, Dialect
 from whitedwarf.protocol.failures import Failure, FailureKind
 from whitedwarf.reply import Prepared, Reply
 from whitedwarf.respond import Road
-from whitedwarf.server.body import MAX_BODY_BYTES, BodyRefused, ReadingRoom, check_headers, read_body
+from whitedwarf.server.body import MAX_BODY_BYTES, BodyRefused, ReadingRoom, check_headers, reading
 from whitedwarf.server.facts import Facts
 from whitedwarf.server.metrics import CONTENT_TYPE, Metrics
 from whitedwarf.server.models import ServedModel
 from whitedwarf.server.openapi import openapi_document
 from whitedwarf.server.props import props
 from whitedwarf.server.refusal import counted_as, refusal
-from whitedwarf.server.request_trace import Trace
+from whitedwarf.server.request_trace import RequestTrace, Trace
 from whitedwarf.server.status_page import PAGE_HEADERS, StatusPage
 from whitedwarf.server.stream import KEEPALIVE_S, StreamedReply, collect_all, unless_gone
 from whitedwarf.server.watch import Watch
 
 log = logging.getLogger(__name__)
 
+Asked = TypeVar("Asked")
 Endpoint = Callable[[Request], Awaitable[Response]]
+_NO_ENGINE = "the engine has stopped, the log says why: start the server again"
 _GONE = 499  # nobody reads it; the usual number for a client that left
 
 
@@ -57,7 +60,7 @@ class Endpoints:
         """The endpoint that answers requests of this dialect."""
 
         async def endpoint(request: Request) -> Response:
-            return await self._guarded(request, dialect, self._answer)
+            return await self._guarded(request, dialect, self._prepare, self._answer)
 
         return endpoint
 
@@ -65,7 +68,7 @@ class Endpoints:
         """The endpoint that says how long a prompt is; it never waits for the engine (demand.md P27)."""
 
         async def endpoint(request: Request) -> Response:
-            return await self._guarded(request, dialect, self._count)
+            return await self._guarded(request, dialect, self.road.count_tokens, _told_count)
 
         return endpoint
 
@@ -84,8 +87,10 @@ class Endpoints:
         return refusal(failure, CHAT)
 
     async def health(self, request: Request) -> Response:
-        """GET /health."""
-        return JSONResponse({"status": "ok"})
+        """GET /health: 503 where nothing can be answered any more, for whoever starts servers anew."""
+        if self.facts.is_running():
+            return JSONResponse({"status": "ok"})
+        return refusal(Failure.of(EngineClosedError(_NO_ENGINE)), CHAT)
 
     async def debug_last(self, request: Request) -> Response:
         """GET /debug/last, with a script only: the last request as it reached the engine."""
@@ -112,21 +117,39 @@ class Endpoints:
         return PlainTextResponse(page.text(), headers={"vary": "accept"})
 
     async def _guarded(
-        self, request: Request, dialect: Dialect, act: Callable[[Request, Dialect, bytes], Awaitable[Response]]
+        self,
+        request: Request,
+        dialect: Dialect,
+        read: Callable[[bytes, Dialect], Asked],
+        act: Callable[[Request, Dialect, Asked], Awaitable[Response]],
     ) -> Response:
-        body: bytes | None = None
         try:
             check_headers(request.headers)
-            body = await read_body(request, self.room, self.max_body_bytes)
-            return Response(status_code=_GONE) if body is None else await act(request, dialect, body)
+            asked = await self._asked(request, dialect, read)
+            return Response(status_code=_GONE) if asked is None else await act(request, dialect, asked)
         except BodyRefused as refused:
             # What the client still sends is not read, so the connection is of no more use.
             return self._refused(request, refused.failure, dialect, {"connection": "close"})
         except WhitedwarfError as error:
-            failure = Failure.of(error)
-            if self.trace is not None and body is not None:
-                self.trace.refused(next(self.numbers), dialect.name, body, failure)
-            return self._refused(request, failure, dialect)
+            return self._refused(request, Failure.of(error), dialect)
+
+    async def _asked(self, request: Request, dialect: Dialect, read: Callable[[bytes, Dialect], Asked]) -> Asked | None:
+        """What is made of the body, which is let go of then: an answer may wait for hours."""
+        async with reading(request, self.room, self.max_body_bytes) as body:
+            return None if body is None else await anyio.to_thread.run_sync(self._read, body, dialect, read)
+
+    def _read(self, body: bytes, dialect: Dialect, read: Callable[[bytes, Dialect], Asked]) -> Asked:
+        try:
+            return read(body, dialect)
+        except WhitedwarfError as error:
+            if self.trace is not None:
+                self.trace.refused(next(self.numbers), dialect.name, body, Failure.of(error))
+            raise
+
+    def _prepare(self, body: bytes, dialect: Dialect) -> "_Numbered":
+        prepared = self.road.prepare(body, dialect)
+        number = next(self.numbers)
+        return _Numbered(number, prepared, None if self.trace is None else self.trace.begin(number, prepared, body))
 
     def _refused(
         self, request: Request, failure: Failure, dialect: Dialect, headers: dict[str, str] | None = None
@@ -136,24 +159,15 @@ class Endpoints:
         log.info("request_refused", extra=facts)
         return refusal(failure, dialect, headers)
 
-    async def _count(self, request: Request, dialect: Dialect, body: bytes) -> Response:
-        count = await anyio.to_thread.run_sync(self.road.count_tokens, body, dialect)
-        kind = {"object": "response.input_tokens"} if dialect is RESPONSES else {}
-        return JSONResponse({**kind, "input_tokens": count})
-
-    async def _answer(self, request: Request, dialect: Dialect, body: bytes) -> Response:
-        prepared = await anyio.to_thread.run_sync(self.road.prepare, body, dialect)
-        number = next(self.numbers)
-        trace = None
-        if self.trace is not None:
-            trace = await anyio.to_thread.run_sync(self.trace.begin, number, prepared, body)
+    async def _answer(self, request: Request, dialect: Dialect, asked: "_Numbered") -> Response:
+        prepared, trace = asked.prepared, asked.trace
         try:
             reply = self.road.start(prepared)
         except WhitedwarfError as error:
             if trace is not None:
                 trace.end("refused", Failure.of(error))
             return self._refused(request, Failure.of(error), dialect)
-        reply.witness = watch = Watch(number, prepared, self.metrics, trace, request.state.id)
+        reply.witness = watch = Watch(asked.number, prepared, self.metrics, trace, request.state.id)
         headers = _warnings(prepared)
         if prepared.is_streamed:
             return StreamedReply(reply, dialect, headers, lambda: watch.end(reply), self.keepalive_s)
@@ -162,6 +176,20 @@ class Endpoints:
         finally:
             reply.generation.cancel()
             watch.end(reply)
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbered:
+    """A request that can be answered, the log's number of it, and its block of the trace."""
+
+    number: int
+    prepared: Prepared
+    trace: RequestTrace | None
+
+
+async def _told_count(request: Request, dialect: Dialect, count: int) -> Response:
+    kind = {"object": "response.input_tokens"} if dialect is RESPONSES else {}
+    return JSONResponse({**kind, "input_tokens": count})
 
 
 async def _whole(request: Request, reply: Reply, dialect: Dialect, headers: dict[str, str]) -> Response:

@@ -15,7 +15,10 @@ Numbers = Mapping[str, float | Mapping[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """`prefix_stats` and `disk_stats` are None where nothing of the kind is kept; `recipe` writes the prompts."""
+    """`prefix_stats` and `disk_stats` are None where nothing of the kind is kept; `recipe` writes the prompts.
+
+    `is_running`: whether there is an engine that answers.
+    """
 
     backend: str = "none"
     recipe: str = "v4"
@@ -23,6 +26,7 @@ class Facts:
     total_slots: int = 1
     max_waiting: int = 0
     power_percent: int = 100
+    is_running: Callable[[], bool] = lambda: True
     prefix_stats: Callable[[], PrefixStats] | None = None
     disk_stats: Callable[[], Numbers] | None = None
     started_s: float = field(default_factory=time.monotonic)

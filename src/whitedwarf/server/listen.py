@@ -7,6 +7,7 @@ Does not know what the application does.
 """
 
 import asyncio
+import logging
 import os
 import resource
 import socket
@@ -32,6 +33,7 @@ STALL_TIMEOUT_S = 30.0
 _IDLE_TIMEOUT_S = 75  # longer than clients keep unused connections, so that they close them first
 _LAST_WORDS_S = 5.0  # for telling clients that answers are over
 _INTERRUPTED = 130
+_log = logging.getLogger(__name__)
 
 
 class BoundedProtocol(H11Protocol):
@@ -160,6 +162,9 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let running answers end, but not for ever."""
+        live = (one for one in self.server_state.connections if isinstance(one, BoundedProtocol))
+        running = sum(one.is_owed_an_answer for one in live)
+        _log.info("stopping", extra={"running": running, "drain_s": self._drain_s})
         deadline = asyncio.create_task(self._hurry_later())
         try:
             await super().shutdown(sockets)
@@ -185,7 +190,7 @@ def bound_socket(host: str, port: int) -> socket.socket:
         except OSError:
             listener.close()
             raise
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # the latter for a name that cannot be one: a label too long
         raise WhitedwarfError(f"cannot listen on {host} port {port}: {error}; give another --host or --port") from error
     return listener
 

@@ -26,11 +26,11 @@ _STATUSES = {
     415: "The body is not `application/json`, or is compressed.",
     429: "Too many requests wait: try again after `Retry-After` seconds.",
     500: "A bug of this server's; its log says more.",
-    503: "The server is shutting down: try again after `Retry-After` seconds.",
+    503: "It is shutting down, has lost its engine, or gets too much at once: try again after `Retry-After` seconds.",
 }
 _EVERYWHERE = (401, 403, 405)
-_OF_BODIES = (400, 408, 411, 413, 415, 500)
-_OF_ANSWERS = (429, 503)
+_OF_BODIES = (400, 408, 411, 413, 415, 500, 503)
+_OF_ANSWERS = (429,)
 _SENT_EVENT = members(
     {"event": text("Its type, in Responses and Messages."), "data": text("JSON, or [DONE] at the end.")},
     "With `stream`: one of the answer's events, which are sent as they come.",
@@ -119,7 +119,7 @@ _PLACES: Mapping[str, _Post | _Get] = {
     ),
     "/v1/models": _Get("The loaded model", _json("ModelList")),
     "/v1/models/{model_id}": _Get("The loaded model", _json("Model"), (*_EVERYWHERE, 404), (_MODEL_ID,)),
-    "/health": _Get("Whether it runs", _json("Health"), (403, 405), is_open=True),
+    "/health": _Get("Whether it runs", _json("Health"), (403, 405, 503), is_open=True),
     "/metrics": _Get("Counters for Prometheus", {"text/plain": text()}),
     "/props": _Get("What runs here", _json("Props")),
     "/openapi.json": _Get("This document", {"application/json": {"type": "object"}}),

@@ -27,6 +27,7 @@ ADDRESSES = {
     "Server": ("/health", "/metrics", "/props", "/openapi.json"),
 }
 _LINKED = ("/v1/models", *ADDRESSES["Server"])
+_HINT = "OpenAI's clients take /v1 as their base address, Anthropic's clients take /. Any model name will do."
 _STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:44rem;margin:3rem auto;padding:0 1rem}"
     "body{color:#222;background:#fff}"
@@ -65,7 +66,7 @@ class StatusPage:
         """For a terminal."""
         rows = "".join(f"{title + ':':<20}{value}\n" for title, value in self.rows().items())
         places = "".join(f"{kind + ':':<12}{'  '.join(paths)}\n" for kind, paths in ADDRESSES.items())
-        return f"whitedwarf serves {self.model.name}.\n\n{rows}\n{places}"
+        return f"whitedwarf serves {self.model.name}.\n\n{rows}\n{places}\n{_HINT}\n"
 
     def html(self) -> str:
         """For a browser."""

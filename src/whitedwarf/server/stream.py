@@ -2,7 +2,8 @@
 
 Promises: the first bytes go out at once; a client never waits longer than KEEPALIVE_S for a sign of life; every `data:`
 line is JSON in UTF-8; when the client leaves, the answer is cancelled — streaming or not, queueing, prefilling or
-decoding. A client that does not read counts as one that left: see listen.py.
+decoding; an answer of which much is there at once lets others have their turn. A client that does not read counts as
+one that left: see listen.py.
 """
 
 import asyncio
