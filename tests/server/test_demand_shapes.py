@@ -184,7 +184,7 @@ def test_any_weights_answer_in_the_form_that_is_asked_for(dialect: str) -> None:
 
 @in_each_dialect
 def test_any_weights_call_a_tool_that_has_to_be_called(dialect: str) -> None:
-    """Like P26: the call that `tool_choice` demands is made, of an offered tool, with arguments of its schema."""
+    """P26: the call that `tool_choice` demands is made, of an offered tool, with arguments of its schema."""
     function = {"name": "set", "parameters": SCHEMA}
     listed: dict[str, Any] = {
         "chat": {"type": "function", "function": function},
