@@ -185,6 +185,13 @@ def test_a_form_that_is_enforced_needs_no_warning(tokenizer: Tokenizer) -> None:
     assert prepared.converted.unknown_fields == ("unheard_of",)
 
 
+def test_a_form_that_is_not_enforced_is_told(tokenizer: Tokenizer) -> None:
+    asked = body(CHAT, response_format={"type": "json_object"}, tools=[TOOL])
+    prepared = road(HandEngine(), tokenizer).prepare(asked, CHAT)
+    assert prepared.form is None
+    assert any("not enforced" in warning for warning in prepared.warnings)
+
+
 def test_an_answer_that_has_ended_says_nothing_more(tokenizer: Tokenizer) -> None:
     reply = run(tokenizer, MESSAGES, body(MESSAGES), ["Hi"])
     assert reply.take([Token(5), finished(), Prefilled(1, 1)]) == reply.keepalive() == []

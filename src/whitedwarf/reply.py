@@ -20,10 +20,13 @@ from whitedwarf.prompt.tokenizer import Ids, Tokenizer
 from whitedwarf.protocol.converted import Converted, PromptUsage, ReplyIdentity
 from whitedwarf.protocol.dialects import Dialect, Told
 from whitedwarf.protocol.failures import Failure
+from whitedwarf.protocol.form_guide import is_left_free
 from whitedwarf.protocol.past import Past, PromptIds
 from whitedwarf.protocol.recalled import NOTHING_RECALLED, Recalled
 from whitedwarf.protocol.said import Said
 from whitedwarf.protocol.token_log import TokenLog
+
+_LEFT_FREE = "Beside tools, the form of the answer is asked for in the prompt, but is not enforced."
 
 
 class Witness(Protocol):
@@ -60,7 +63,8 @@ class Prepared:
     @property
     def warnings(self) -> tuple[str, ...]:
         """A sentence for each thing that was asked for and is not done."""
-        return self.converted.warnings
+        unenforced = (_LEFT_FREE,) if is_left_free(self.converted) else ()
+        return self.converted.warnings + unenforced
 
 
 class Reply:

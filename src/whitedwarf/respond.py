@@ -18,12 +18,12 @@ from whitedwarf.prompt.grammar import Grammars
 from whitedwarf.prompt.recipe_memory import RecipeMemory
 from whitedwarf.prompt.special import SpecialToken
 from whitedwarf.prompt.tokenizer import Ids, Tokenizer
+from whitedwarf.protocol.answer_guide import answer_guide
 from whitedwarf.protocol.body_memory import BodyMemory
-from whitedwarf.protocol.call_guide import call_guide
 from whitedwarf.protocol.converted import Converted
 from whitedwarf.protocol.dialects import Dialect
 from whitedwarf.protocol.engine_options import fitting_tokens, sampling_options, wanted_logprobs
-from whitedwarf.protocol.form_guide import enforced_form, form_guide
+from whitedwarf.protocol.form_guide import enforced_form
 from whitedwarf.protocol.json_body import read_json
 from whitedwarf.protocol.past import Past, PromptIds
 from whitedwarf.protocol.policy import Policy
@@ -83,14 +83,9 @@ class Road:
 
     def start(self, prepared: Prepared) -> "Reply":
         """Queue the request, at once; raises what `Backend.submit` does."""
-        generation = self._engine.submit(prepared.ids, prepared.options, guide=self._guide(prepared))
+        guide = answer_guide(prepared.converted, self._tokenizer, prepared.form)
+        generation = self._engine.submit(prepared.ids, prepared.options, guide=guide)
         return Reply(prepared, generation, self._tokenizer, self._past)
-
-    def _guide(self, prepared: Prepared) -> Guide | None:
-        """What steers the answer: tools and a form are never asked for at once (resolve_constraint)."""
-        if prepared.form is not None:
-            return form_guide(prepared.converted, self._tokenizer, prepared.form)
-        return call_guide(prepared.converted, self._tokenizer)
 
     def _turn_ends(self, ids: Ids) -> tuple[int, ...]:
         """Where the prompt could go on otherwise: before the first turn (sub-agents share what comes before it) and

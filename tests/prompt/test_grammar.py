@@ -1,23 +1,18 @@
 """Whatever is drawn under a grammar is of its form."""
 
 import json
-import random
 import re
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
+from prompt.drawing import drawn_ids, may_be
 from whitedwarf.errors import RequestError
 from whitedwarf.prompt.grammar import Grammar, Grammars
-from whitedwarf.prompt.special import SpecialToken
 from whitedwarf.prompt.tokenizer import Tokenizer
-
-MANY = 600  # tokens: an answer that is longer only had bad luck with where a string ends
-CLOSERS = ('"', "}", "]", ",", ":", "0")
 
 
 @pytest.fixture(scope="session")
@@ -25,39 +20,10 @@ def grammars(nano: Tokenizer) -> Grammars:
     return Grammars(nano)
 
 
-def allowed(grammar_mask: Any, tokenizer: Tokenizer) -> list[int]:
-    bits = np.unpackbits(grammar_mask, count=tokenizer.vocab_size, bitorder="little")
-    return [int(token) for token in np.flatnonzero(bits)]
-
-
 def drawn(grammar: Grammar, tokenizer: Tokenizer, seed: int) -> str | None:
-    """An answer of allowed tokens at random, with some will to come to an end; None where it did not."""
-    dice, matcher = random.Random(seed), grammar.matcher()
-    end = tokenizer.special_id(SpecialToken.EOS)
-    closers = {token for text in CLOSERS for token in tokenizer.encode(text)}
-    ids: list[int] = []
-    while not matcher.is_over and len(ids) < MANY:
-        choices = allowed(matcher.mask(), tokenizer)
-        assert choices, tokenizer.decode(ids)
-        closing = [token for token in choices if token in closers]
-        token = dice.choice(closing if closing and dice.random() < 0.5 else choices)
-        if token == end:
-            return tokenizer.decode(ids)
-        assert token not in tokenizer.vocabulary.special_ids.values()
-        matcher.accept(token)
-        ids.append(token)
-    return tokenizer.decode(ids) if matcher.is_over else None
-
-
-def may_be(grammar: Grammar, tokenizer: Tokenizer, text: str) -> bool:
-    """Whether the answer may be this, as the tokenizer cuts it, and end there."""
-    matcher = grammar.matcher()
-    for token in [*tokenizer.encode(text), tokenizer.special_id(SpecialToken.EOS)]:
-        if token not in allowed(matcher.mask(), tokenizer):
-            return False
-        if token != tokenizer.special_id(SpecialToken.EOS):
-            matcher.accept(token)
-    return True
+    ids = drawn_ids(grammar, tokenizer, seed)
+    assert not set(ids or ()) & set(tokenizer.vocabulary.special_ids.values())
+    return None if ids is None else tokenizer.decode(ids)
 
 
 names = st.sampled_from(["a", "b", "type", "ключ", "n n", 'q"\\'])
@@ -150,7 +116,7 @@ OBJECT = {"type": "object", "properties": {"n": {"type": "integer"}}, "required"
     ],
 )
 def test_what_is_of_a_schema(grammars: Grammars, nano: Tokenizer, text: str, is_allowed: bool) -> None:
-    assert may_be(grammars.of_schema(OBJECT), nano, text) is is_allowed
+    assert may_be(grammars.of_schema(OBJECT), nano, nano.encode(text)) is is_allowed
 
 
 @pytest.mark.parametrize(
@@ -197,8 +163,8 @@ def test_an_expression_that_cannot_be_enforced_is_refused(grammars: Grammars, pa
 
 def test_an_answer_that_is_begun_goes_on(grammars: Grammars, nano: Tokenizer) -> None:
     grammar = grammars.of_schema(OBJECT)
-    assert may_be(grammar.continued('{"n": 1'), nano, "23}")
-    assert may_be(grammar.continued(""), nano, '{"n":1}')
+    assert may_be(grammar.continued('{"n": 1'), nano, nano.encode("23}"))
+    assert may_be(grammar.continued(""), nano, nano.encode('{"n":1}'))
     with pytest.raises(RequestError, match="beginning 'Sure: '"):
         grammar.continued("Sure: ")
 

@@ -183,6 +183,31 @@ def test_any_weights_answer_in_the_form_that_is_asked_for(dialect: str) -> None:
 
 
 @in_each_dialect
+def test_any_weights_call_a_tool_that_has_to_be_called(dialect: str) -> None:
+    """P26: the call that `tool_choice` demands is made, of an offered tool, with arguments of its schema."""
+    function = {"name": "set", "parameters": SCHEMA}
+    listed: dict[str, Any] = {
+        "chat": {"type": "function", "function": function},
+        "messages": {"name": "set", "input_schema": SCHEMA},
+        "responses": {"type": "function", **function},
+    }
+    choice = {"type": "any"} if dialect == "messages" else "required"
+    with (
+        Engine(FakeModel(vocab_size=TOKENIZER.vocab_size)) as engine,
+        serving_by_hand(engine, TOKENIZER) as server,
+    ):
+        for number in range(10):
+            asked = history(dialect, ("user", f"Set {number}."), tools=[listed[dialect]], tool_choice=choice)
+            told = server.client.post(PATHS[dialect], json={**asked.body(), "temperature": 1})
+            assert told.status_code == 200, told.text
+            calls = shown_by_body(dialect, told.json()).calls
+            assert calls
+            for name, arguments in calls:
+                assert name == "set"
+                Draft202012Validator(SCHEMA).validate(json.loads(arguments))
+
+
+@in_each_dialect
 def test_a_form_is_told_in_the_prompt_too(dialect: str, reader: Served) -> None:
     """P26: a model that knows what is wanted writes it better than one that is only held to it."""
     assert '"enum"' in TOKENIZER.decode(prompt_ids(reader, Script(dialect, tools=(), members=FORMS[dialect])))

@@ -7,7 +7,8 @@ an object's named members come in the schema's order. What cannot be promised is
 
 import json
 import re
-from functools import cached_property
+from collections.abc import Sequence
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,12 @@ from llguidance import LLMatcher, LLParserLimits, LLTokenizer, TokenizerWrapper
 from llguidance.numpy import allocate_token_bitmask, fill_next_token_bitmask
 
 from whitedwarf.conversation.json_value import Json
+from whitedwarf.conversation.tools import ToolDefinition
 from whitedwarf.errors import RequestError
+from whitedwarf.prompt.bounded_cache import BoundedCache
 from whitedwarf.prompt.bounded_schema import UnsupportedSchemaError, bounded_schema
+from whitedwarf.prompt.call_grammar import CallGrammar
+from whitedwarf.prompt.dsml import Dialect
 from whitedwarf.prompt.special import SpecialToken
 from whitedwarf.prompt.tokenizer import Tokenizer
 
@@ -33,7 +38,9 @@ JSON_STYLE: Any = {  # of a type that the library has in its stubs only
     # Not \u: a name spelt with it would be a second member of a name that is taken, with a value of any kind.
     "json_allowed_escapes": 'nrbtf\\"',
 }
-_LIMITS = LLParserLimits(verbose_errors=False)
+_LIMITS = LLParserLimits(verbose_errors=False, initial_lexer_fuel=10_000_000)  # tools come by the hundred
+_CALLS_BYTES = 64 << 20
+_COMPILED_BYTES = 100  # about, for each byte of a schema
 _WHERE = re.compile(r"\n\s*(\d+ )?\|.*", re.DOTALL)  # the library quotes its own grammar, which nobody wrote
 _ADVICE = re.compile(r" Enable 'coerce_one_of'.*", re.DOTALL)
 
@@ -43,26 +50,31 @@ class Grammars:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
+        self._calls: BoundedCache[tuple[str, Dialect, bool], Grammar] = BoundedCache(_CALLS_BYTES, _calls_bytes)
 
     def of_schema(self, schema: Json) -> "Grammar":
         """JSON that a JSON Schema allows; RequestError naming what in it is not supported."""
         try:
-            bounded = bounded_schema({} if schema is True else schema)
-        except UnsupportedSchemaError as error:
-            raise _refusal("json schema", str(error)) from error
-        except RecursionError:
-            raise _refusal("json schema", "it is nested too deeply") from None
-        if not isinstance(bounded, dict):
-            raise _refusal("json schema", f"expected an object, got {json.dumps(bounded)[:40]}")
-        try:
-            grammar = LLMatcher.grammar_from_json_schema(json.dumps(bounded), overrides=JSON_STYLE)
-        except ValueError as error:  # a lone surrogate, or nested more deeply than the library reads
+            grammar = LLMatcher.grammar_from_json_schema(json.dumps(_bounded(schema)), overrides=JSON_STYLE)
+        except ValueError as error:  # also a lone surrogate, or nested more deeply than the library reads
             raise _refusal("json schema", str(error)) from error
         return self._compiled(grammar, "json schema")
 
     def of_regex(self, pattern: str) -> "Grammar":
         """Text that the expression matches as a whole; RequestError for an expression that is not supported."""
         return self._compiled(LLMatcher.grammar_from_regex(pattern), "regex")
+
+    def of_calls(self, tools: Sequence[ToolDefinition], dialect: Dialect, *, is_opened: bool) -> "Grammar":
+        """A block of calls of these tools (call_grammar.py); RequestError where there are too many.
+
+        An agent's many tools cost tens of milliseconds; they come again with every turn, so they are remembered.
+        """
+        listing = json.dumps([[tool.name, tool.parameters] for tool in tools])
+        return self._calls.recall((listing, dialect, is_opened), partial(self._of_calls, tools, dialect, is_opened))
+
+    def _of_calls(self, tools: Sequence[ToolDefinition], dialect: Dialect, is_opened: bool) -> "Grammar":
+        writer = CallGrammar(dialect, self._tokenizer.special_id(SpecialToken.DSML), _json_rule)
+        return self._compiled(writer.block(tools, is_opened=is_opened), "choice of tools")
 
     def _compiled(self, grammar: str, what: str) -> "Grammar":
         matcher = LLMatcher(self._library, grammar, log_level=0, limits=_LIMITS)
@@ -101,6 +113,10 @@ class Grammar:
         return Grammar(start, self._tokenizer)
 
 
+def _calls_bytes(key: tuple[str, Dialect, bool], grammar: Grammar) -> int:
+    return len(key[0]) * _COMPILED_BYTES
+
+
 class Matcher:
     """Follows one answer, one thread at a time."""
 
@@ -128,6 +144,27 @@ class Matcher:
     def _check(self) -> None:
         if self._matcher.is_error():
             raise RuntimeError(f"the answer's form cannot be followed any further: {_told(self._matcher.get_error())}")
+
+
+def _bounded(schema: Json) -> dict[str, Json]:
+    """The schema as an object; ValueError for what cannot be followed."""
+    try:
+        bounded = bounded_schema({} if schema is True else schema)
+    except RecursionError:
+        raise UnsupportedSchemaError("it is nested too deeply") from None
+    if not isinstance(bounded, dict):
+        raise UnsupportedSchemaError(f"expected an object, got {json.dumps(bounded)[:40]}")
+    return bounded
+
+
+def _json_rule(schema: Json) -> str | None:
+    """A schema as a term of the library's language; None for what cannot be followed."""
+    try:
+        rule = json.dumps({**_bounded(schema), "x-guidance": JSON_STYLE})
+        problem = LLMatcher.validate_grammar(LLMatcher.grammar_from_json_schema(rule), limits=_LIMITS)
+    except ValueError:
+        return None
+    return None if problem else f"%json {rule}"
 
 
 def _refusal(what: str, problem: str) -> RequestError:

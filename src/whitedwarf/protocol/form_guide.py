@@ -1,4 +1,4 @@
-"""Steers an answer of a given form: whatever the model would like, what is drawn is of the form.
+"""Steers an answer of a given form (JSON, an expression, a call that has to come): what is drawn is of the form.
 
 Promises: of `Guide`. The form begins behind the thought, which cannot end the answer; where nothing more may come, the
 answer is over. A limit on tokens or a stop string may still cut it short.
@@ -11,7 +11,10 @@ import numpy as np
 
 from whitedwarf.conversation.message import AssistantMessage
 from whitedwarf.conversation.options import ConstraintKind
+from whitedwarf.conversation.response_format import PlainText
 from whitedwarf.engine.guide import FREE, Course, Mask
+from whitedwarf.prompt.dsml import V4, V41
+from whitedwarf.prompt.encode import ModelVersion
 from whitedwarf.prompt.grammar import Grammar, Grammars
 from whitedwarf.prompt.parse_options import ParseStart
 from whitedwarf.prompt.special import SpecialToken
@@ -20,6 +23,7 @@ from whitedwarf.protocol.converted import Converted
 
 _OVER = Course(is_over=True)
 _ANY_OBJECT = {"type": "object"}
+_DIALECTS = {ModelVersion.V4: V4, ModelVersion.V41: V41}
 
 
 class FormGuide:
@@ -76,13 +80,25 @@ def enforced_form(converted: Converted[Any], grammars: Grammars) -> Grammar | No
             return grammars.of_schema(schema).continued(_beginning(converted))
         case ConstraintKind.REGEX:
             return grammars.of_regex(constraint.schema).continued(_beginning(converted))
-    return None
+        case ConstraintKind.TOOL_CALL_REQUIRED:
+            tools, is_opened = converted.conversation.tools, converted.parsing.starts_in_tool_calls
+            return grammars.of_calls(tools, _DIALECTS[converted.version], is_opened=is_opened)
+        case ConstraintKind.TOOL_CALL:
+            return None  # it may answer in words as well
 
 
 def form_guide(converted: Converted[Any], tokenizer: Tokenizer, form: Grammar) -> FormGuide:
     """What holds the answer to this request to its form."""
-    thinks = converted.parsing.start in (ParseStart.REASONING, ParseStart.REASONING_CONTINUED)
-    return FormGuide(form, tokenizer, is_thinking=thinks)
+    parsing = converted.parsing
+    thinks = parsing.start in (ParseStart.REASONING, ParseStart.REASONING_CONTINUED)
+    return FormGuide(form, tokenizer, is_thinking=thinks and not parsing.starts_in_tool_calls)
+
+
+def is_left_free(converted: Converted[Any]) -> bool:
+    """Whether a form is asked for that nothing enforces: beside tools that may be called or not."""
+    constraint = converted.constraint
+    may_call = constraint is not None and constraint.kind is ConstraintKind.TOOL_CALL
+    return may_call and not isinstance(converted.conversation.response_format, PlainText)
 
 
 def _beginning(converted: Converted[Any]) -> str:
