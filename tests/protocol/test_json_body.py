@@ -168,3 +168,17 @@ JSON = st.recursive(
 def test_whatever_python_writes_comes_back(value: object, is_ascii: bool, indent: int | None) -> None:
     text = json.dumps(value, ensure_ascii=is_ascii, indent=indent)
     assert repr(read_json(text.encode())) == repr(value)
+
+
+@pytest.mark.parametrize("value", [b"[],", b"1,", b'{"a":1},', b"[[[[", b"["])
+def test_a_body_of_more_values_than_any_prompt_has_is_refused_at_once(value: bytes) -> None:
+    body = b'{"messages": [' + value * (60_000_000 // len(value))
+    started_s = time.process_time()
+    with pytest.raises(InvalidJson, match="at most 2,000,000 values"):
+        read_json(body)
+    assert time.process_time() - started_s < 0.5  # others wait meanwhile; eight seconds if it is read
+
+
+def test_a_large_body_of_few_values_is_read() -> None:
+    text = "A picture, or words, with commas here and there; [so] {what}? " * 100_000
+    assert read_json(json.dumps([text, "A" * 20_000_000]).encode()) == [text, "A" * 20_000_000]

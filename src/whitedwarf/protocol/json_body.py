@@ -2,8 +2,9 @@
 
 Promises: well-formed JSON of at most 127 arrays and objects within one another is read by the C scanner, everything
 else is refused in linear time with the official library's words (spec/recipe.md 2; json_fault.py finds them). Integers
-that 64 bits do not hold become floats; of a key given twice the last value stands in the first one's place. Does not
-know any protocol.
+that 64 bits do not hold become floats; of a key given twice the last value stands in the first one's place. Text of
+more than MOST_VALUES values is not read: while the scanner makes them, no other thread gets on. Does not know any
+protocol.
 """
 
 import json
@@ -20,14 +21,17 @@ from whitedwarf.protocol.json_fault import MAX_TEXT_DEPTH, first_fault
 
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
+MOST_VALUES = 2_000_000
+"""A prompt of a million tokens has a tenth of them, commas in its texts counted in."""
 _EXACT_DIGITS = 20  # as many characters as the longest integer that stays one
 
 
 def read_json(body: bytes | str, memory: BodyMemory | None = None) -> Json:
-    """The value that a body spells; InvalidJson with the official text if there is none.
+    """The value that a body spells; InvalidJson with the official text if there is none, with ours for too many.
 
     With a memory, what earlier bodies had too is not read again, and nobody may change the value.
     """
+    _check_number(body)
     try:
         if memory is not None and isinstance(body, bytes):
             return _read_on(body, memory)
@@ -47,6 +51,15 @@ def checked(value: Json) -> Json:
     except ConversationError as error:
         raise MalformedRequest(str(error)) from error
     return value
+
+
+def _check_number(body: bytes | str) -> None:
+    """A value stands at the beginning, or behind a comma or the bracket that opens what it is in."""
+    if len(body) <= MOST_VALUES:
+        return
+    encoded = body.encode("utf-8", "replace") if isinstance(body, str) else body
+    if sum(map(encoded.count, (b",", b"[", b"{"))) > MOST_VALUES:
+        raise InvalidJson(f"invalid JSON request: expected at most {MOST_VALUES:,} values, commas counted; got more")
 
 
 def _text_of(body: bytes | str) -> str:
