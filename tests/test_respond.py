@@ -16,6 +16,7 @@ from whitedwarf.prompt.special import SpecialToken
 from whitedwarf.prompt.tokenizer import Tokenizer
 from whitedwarf.protocol.dialects import CHAT, COMPLETIONS, DIALECTS, MESSAGES, RESPONSES, Dialect
 from whitedwarf.protocol.failures import ContextLengthExceeded
+from whitedwarf.protocol.past import Past
 from whitedwarf.protocol.policy import local
 from whitedwarf.reply import Reply
 from whitedwarf.respond import Road
@@ -190,6 +191,20 @@ def test_a_form_that_is_not_enforced_is_told(tokenizer: Tokenizer) -> None:
     prepared = road(HandEngine(), tokenizer).prepare(asked, CHAT)
     assert prepared.form is None
     assert any("not enforced" in warning for warning in prepared.warnings)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
+def test_an_answer_that_cannot_be_remembered_ends_all_the_same(
+    dialect: Dialect, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(Past, "remember", fail)
+    reply = run(tokenizer, dialect, body(dialect, thinking={"type": "disabled"}), ["Hi"])
+    assert text_of(dialect, reply.body()) == "Hi"
+    assert reply.failure is None
+    assert "answer_not_remembered" in caplog.messages
 
 
 def test_an_answer_that_has_ended_says_nothing_more(tokenizer: Tokenizer) -> None:

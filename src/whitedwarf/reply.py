@@ -4,6 +4,7 @@ Promises: an answer that was begun ends with exactly one last event; usage is wh
 HTTP. One answer is told by one thread at a time.
 """
 
+import logging
 import secrets
 import time
 from collections.abc import Iterable, Sequence
@@ -25,6 +26,8 @@ from whitedwarf.protocol.past import Past, PromptIds
 from whitedwarf.protocol.recalled import NOTHING_RECALLED, Recalled
 from whitedwarf.protocol.said import Said
 from whitedwarf.protocol.token_log import TokenLog
+
+log = logging.getLogger(__name__)
 
 _LEFT_FREE = "Beside tools, the form of the answer is asked for in the prompt, but is not enforced."
 
@@ -173,9 +176,11 @@ class Reply:
 
     def _remember(self) -> None:
         """Before the client can come back with what it was told."""
-        said = self._said.message(self._stream.call_ids, self._ids, self._tokenizer)
-        asked = self._prepared.converted.conversation
-        self._past.remember(asked, self._prepared.prompt, self._ids, said)
+        try:
+            said = self._said.message(self._stream.call_ids, self._ids, self._tokenizer)
+            self._past.remember(self._prepared.converted.conversation, self._prepared.prompt, self._ids, said)
+        except Exception:  # out of memory, or a bug: the answer itself is whole, and its last event must come
+            log.exception("answer_not_remembered")
 
     def _read(self, said: Sequence[Parsed]) -> Sequence[Parsed]:
         self._said.take(said)

@@ -19,7 +19,6 @@ from whitedwarf.kvstore.policy import (
     fits,
     is_continued_point,
     lookup_order,
-    next_continued_point,
     victims,
 )
 
@@ -90,18 +89,6 @@ def test_continued_saves_come_at_multiples_of_the_rounded_interval():
     assert points == [10240, 20480, 30720, 40960]
     assert not is_continued_point(20480, 20480, DEFAULT)
     assert not is_continued_point(10240, 0, Limits(continued_interval_tokens=0))
-
-
-@given(live=st.integers(0, 60_000), last=st.integers(0, 60_000))
-def test_the_next_point_is_the_first_that_counts(live, last):
-    point = next_continued_point(live, last, DEFAULT)
-    assert point > live
-    assert is_continued_point(point, last, DEFAULT)
-    assert not is_continued_point(point - 10240, last, DEFAULT) or point - 10240 <= live
-
-
-def test_no_next_point_when_switched_off():
-    assert next_continued_point(5, 0, Limits(continued_interval_tokens=0)) is None
 
 
 def test_wrong_limits_are_refused_by_the_name_of_their_flag():

@@ -78,6 +78,7 @@ def test_what_is_read_has_a_head_and_no_other_methods(path: str, tokenizer: Toke
             wrong = server.client.request(method, path)
             assert (wrong.status_code, set(wrong.headers["allow"].split(", "))) == (405, {"GET", "HEAD"})
             assert wrong.json()["error"]["code"] == "method_not_allowed"
+            assert f"expected {wrong.headers['allow']}" in wrong.json()["error"]["message"]
 
 
 @pytest.mark.parametrize("path", [*READ, *BODIES, "/nowhere"])

@@ -82,7 +82,7 @@ class _Place:
     ) -> Endpoints:
         """All that is answered."""
         version = ModelVersion(self.serve.recipe.upper())
-        policy = local(version, self.serve.max_tokens, self.serve.max_call_tokens)
+        policy = local(version, self.serve.max_tokens, self.serve.max_call_tokens, model.id)
         return Endpoints(
             Road(engine, tokenizer, policy, past),
             replace(model, default_max_tokens=self.serve.max_tokens),
@@ -177,7 +177,8 @@ def disk_prefixes(
     try:
         return DiskPrefixes(loaded.transformer, tokenizer, settings, past.blocks_in)
     except OSError as error:
-        raise UsageError(f"--kv-disk-dir {settings.directory}: {error.strerror or error}") from error
+        why = error.strerror or error
+        raise UsageError(f"--kv-disk-dir {settings.directory}: expected a folder that is ours; {why}") from error
 
 
 def _engine(loaded: LoadedModel, serve: ServeSettings, store: DiskPrefixes | None) -> Engine:

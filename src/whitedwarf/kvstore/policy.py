@@ -102,15 +102,6 @@ def is_continued_point(num_tokens: int, last_saved: int, limits: Limits) -> bool
     return step > 0 and num_tokens % step == 0 and num_tokens >= max(1, limits.min_tokens) and num_tokens > last_saved
 
 
-def next_continued_point(num_tokens: int, last_saved: int, limits: Limits) -> int | None:
-    """The first length after `num_tokens` at which `is_continued_point` holds."""
-    step = limits.continued_step
-    if step == 0:
-        return None
-    beyond = max(num_tokens, last_saved, limits.min_tokens - 1, 0)
-    return (beyond // step + 1) * step
-
-
 def fits(file_bytes: int, budget_bytes: int) -> bool:
     """Whether a file may be written at all; one that may not evicts nothing."""
     return _room(file_bytes) <= budget_bytes

@@ -31,7 +31,8 @@ class ApiKeys:
                 mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
                 text = file.read(MAX_FILE_BYTES + 1).decode("utf-8-sig")  # Windows' editors begin with a mark
         except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"--api-key-file {path}: expected a readable text file ({error})") from error
+            why = error.strerror if isinstance(error, OSError) else error
+            raise UsageError(f"--api-key-file {path}: expected a readable text file; {why}") from error
         if mode & _OTHERS:
             raise UsageError(f"--api-key-file {path}: others may use it (mode {mode:04o}); run: chmod 600 {path}")
         if len(text.encode()) > MAX_FILE_BYTES:

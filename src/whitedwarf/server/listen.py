@@ -191,7 +191,8 @@ def bound_socket(host: str, port: int) -> socket.socket:
             listener.close()
             raise
     except (OSError, UnicodeError) as error:  # the latter for a name that cannot be one: a label too long
-        raise WhitedwarfError(f"cannot listen on {host} port {port}: {error}; give another --host or --port") from error
+        why = (error.strerror if isinstance(error, OSError) else None) or error
+        raise WhitedwarfError(f"cannot listen on {host} port {port}: {why}; give another --host or --port") from error
     return listener
 
 
