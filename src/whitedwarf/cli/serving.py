@@ -83,7 +83,7 @@ class _Place:
     ) -> Endpoints:
         """All that is answered."""
         version = ModelVersion(self.serve.recipe.upper())
-        policy = local(version, self.serve.max_tokens, self.serve.max_call_tokens)
+        policy = local(version, self.serve.max_tokens, self.serve.max_call_tokens, model.id)
         return Endpoints(
             Road(engine, tokenizer, policy, past),
             replace(model, default_max_tokens=self.serve.max_tokens),

@@ -65,7 +65,7 @@ def _routes(endpoints: Endpoints) -> list[Route]:
 async def _tell_http_error(metrics: Metrics, request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     kind = _KINDS.get(error.status_code, FailureKind.INVALID)
-    allowed = (error.headers or {}).get("allow")
+    allowed = (error.headers or {}).get("Allow")
     expected = f"expected {allowed}" if allowed else error.detail
     message = f"{request.method} {request.url.path!r:.120}: {expected}. GET / lists what is answered here"
     metrics.count_refused(counted_as(request.url.path), kind.status)
