@@ -122,6 +122,8 @@ def test_an_idle_server_goes_at_once(start: Start, nano_path: Path) -> None:
     assert (told["power_percent"], told["model_path"], told["prefix_memory"]["held_bytes"]) == (40, nano_path.name, 0)
     (model,) = process.client.get("/v1/models").json()["data"]
     assert (model["id"], model["context_length"]) == ("whitedwarf-nano", 4096)
+    for told_at_the_start in (f"13.1 MiB: {nano_path}", "up to 1.0 GiB in memory, none on disk"):
+        assert told_at_the_start in process.said
     started_s = time.monotonic()
     process.popen.send_signal(signal.SIGINT)
     assert process.wait() == 0
@@ -165,7 +167,7 @@ def test_the_options_of_a_running_server_are_told_and_done(
     assert process.wait() == 0
     assert process.popen.stderr is not None
     events = [json.loads(line) for line in process.popen.stderr if line.startswith("{")]
-    assert "request_ended" in [event["event"] for event in events]
+    assert {"request_ended", "stopping"} <= {event["event"] for event in events}
     written = trace.read_text()
     assert "===== end request 1 =====" in written
     assert "max_tokens: 77\n" in written

@@ -65,3 +65,19 @@ def test_a_signal_right_after_the_address_is_told_ends_it_in_order(tmp_path: Pat
     for _ in range(3):
         with served(script):
             pass  # it ends with 0, or `served` complains
+
+
+def test_an_answer_names_the_loaded_model_where_the_request_names_none(tmp_path: Path) -> None:
+    script = tmp_path / "script.jsonl"
+    script.write_text('{"pieces": ["Hi"]}')
+    asked = [{"role": "user", "content": "Hello"}]
+    with served(script) as url, httpx2.Client(base_url=url, timeout=PATIENCE_S) as client:
+        (model,) = client.get("/v1/models").json()["data"]
+        for path, body in {
+            "/v1/chat/completions": {"messages": asked},
+            "/v1/responses": {"input": asked},
+            "/v1/messages": {"messages": asked, "max_tokens": 9},
+            "/v1/completions": {"prompt": "Hello"},
+        }.items():
+            assert client.post(path, json=body).json()["model"] == model["id"]
+            assert client.post(path, json={**body, "model": "mine"}).json()["model"] == "mine"

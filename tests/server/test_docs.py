@@ -38,6 +38,10 @@ def first_columns(page: str) -> str:
     return "\n".join(line.split(" | ")[0] for line in page.splitlines() if line.startswith("| "))
 
 
+def test_help_breaks_no_name(flags_of: Help) -> None:
+    assert {"--disable-exact-dsml-tool-replay", "--kv-cache-continued-interval-tokens"} <= flags_of("serve")
+
+
 def test_every_flag_on_the_servers_page_exists(flags_of: Help) -> None:
     assert set(FLAG.findall(SERVER_PAGE)) <= flags_of("serve") | {"--help"}
 

@@ -3,6 +3,7 @@
 Promises: keys and address are checked before the model is loaded; when this returns, the engine has ended.
 """
 
+import gc
 import logging
 import re
 import socket
@@ -82,7 +83,7 @@ class _Place:
     ) -> Endpoints:
         """All that is answered."""
         version = ModelVersion(self.serve.recipe.upper())
-        policy = local(version, self.serve.max_tokens, self.serve.max_call_tokens)
+        policy = local(version, self.serve.max_tokens, self.serve.max_call_tokens, model.id)
         return Endpoints(
             Road(engine, tokenizer, policy, past),
             replace(model, default_max_tokens=self.serve.max_tokens),
@@ -101,6 +102,7 @@ class _Place:
         server = Server(app, self.serve.drain_s, engine.close, lambda: note(told))
         _log_to_stderr(self.serve.log_format)
         self.listener.listen()  # before anybody is told the address
+        _settle()
         server.run([self.listener])
 
 
@@ -211,6 +213,13 @@ def host_rule(serve: ServeSettings) -> HostRule:
     machine = socket.gethostname()
     names = {serve.host, machine, f"{machine}.local", *serve.allow_host}
     return HostRule(frozenset(name.lower() for name in names), allows_all_origins=serve.cors)
+
+
+def _settle() -> None:
+    """What was loaded stays: to look through its 300,000 objects for garbage again and again would hold up every thread
+    for a tenth of a second each time."""
+    gc.collect()
+    gc.freeze()
 
 
 def _log_to_stderr(form: str) -> None:

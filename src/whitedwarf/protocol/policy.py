@@ -49,6 +49,7 @@ class Policy:
     thinking_max_tokens: int = OFFICIAL_MAX_TOKENS
     non_thinking_max_tokens: int = OFFICIAL_MAX_TOKENS
     default_max_tokens: int | None = None  # of an answer that asks for no length; None: the official library's choice
+    assumed_model: str = ASSUMED_MODEL
     max_call_tokens: int | None = None  # a longer call is taken for one that never ends (demand.md P35)
 
     def max_tokens_bound(self, *, is_thinking: bool) -> int:
@@ -60,7 +61,10 @@ OFFICIAL = Policy(is_official=True)
 
 
 def local(
-    version: ModelVersion, default_max_tokens: int | None = None, max_call_tokens: int = LONGEST_CALL_TOKENS
+    version: ModelVersion,
+    default_max_tokens: int | None = None,
+    max_call_tokens: int = LONGEST_CALL_TOKENS,
+    assumed_model: str = ASSUMED_MODEL,
 ) -> Policy:
     """Our server's own reading, for the one model it runs: any model name means that one."""
     return Policy(
@@ -70,4 +74,5 @@ def local(
         messages_web_search=HostedTools.DROPPED,
         default_max_tokens=default_max_tokens,
         max_call_tokens=max_call_tokens,
+        assumed_model=assumed_model,
     )

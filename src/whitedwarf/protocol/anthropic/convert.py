@@ -44,7 +44,9 @@ from whitedwarf.protocol.unfollowed_options import ignored_while_thinking, lower
 def convert(body: Json, policy: Policy, memory: RecipeMemory | None = None) -> Converted[MessagesReply]:
     """The request that `body` is; MalformedRequest and RefusedRequest where it is none or cannot be answered."""
     notes = Notes()
-    request: MessagesRequest = read_official(body) if policy.is_official else read_local(body, notes)
+    request: MessagesRequest = (
+        read_official(body) if policy.is_official else read_local(body, notes, policy.assumed_model)
+    )
     version = version_of(request.model, policy)
     is_thinking, effort = resolve_thinking(request.thinking, request.effort, policy)
     toolbox = Toolbox(request.tools, request.wish, version, policy)

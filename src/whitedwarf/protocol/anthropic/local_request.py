@@ -43,7 +43,7 @@ def unread_fields(body: Json) -> tuple[str, ...]:
     return tuple(name for name in body if name not in _READ) if isinstance(body, dict) else ()
 
 
-def read_local(body: Json, notes: Notes) -> MessagesRequest:
+def read_local(body: Json, notes: Notes, assumed_model: str = ASSUMED_MODEL) -> MessagesRequest:
     """The request; MalformedRequest where it is none."""
     members = object_of(body, "body")
     model = text_at(members, "model")
@@ -51,7 +51,7 @@ def read_local(body: Json, notes: Notes) -> MessagesRequest:
         _message(value, f"messages[{index}]", notes) for index, value in enumerate(list_at(members, "messages"))
     )
     return MessagesRequest(
-        model=ASSUMED_MODEL if model is None else model,
+        model=assumed_model if model is None else model,
         messages=messages,
         max_tokens=integer_at(members, "max_tokens"),
         system=_system(members.get("system"), notes),

@@ -34,7 +34,7 @@ EARLY_PREFIX_IGNORED = "`prefix` is only for the last message; on an earlier one
 
 def convert(body: Json, policy: Policy, memory: RecipeMemory | None = None) -> Converted[ChatReply]:
     """Convert a body as read_json gives it; RequestError (failures.py) for the first thing that is wrong with it."""
-    reading = read_official(body) if policy.is_official else read_local(body)
+    reading = read_official(body) if policy.is_official else read_local(body, policy.assumed_model)
     version = version_of(reading.request.model, policy)
     accepted = _accepted(reading, version, policy, memory)
     conversation = accepted.conversation

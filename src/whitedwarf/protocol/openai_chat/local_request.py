@@ -25,7 +25,7 @@ _KNOWN_FIELDS = frozenset(FIELDS) | _OWN_FIELDS | THINKING_FIELDS
 _AS_OFFICIAL = ("stream", "stream_options", "temperature", "top_p", "stop", "presence_penalty", "frequency_penalty")
 
 
-def read_local(body: Json) -> Reading:
+def read_local(body: Json, assumed_model: str = ASSUMED_MODEL) -> Reading:
     """The whole body; MalformedRequest where a part of it has no right reading."""
     if not isinstance(body, dict):
         raise MalformedRequest(f"expected a JSON object, got {shortened(body)}")
@@ -34,7 +34,7 @@ def read_local(body: Json) -> Reading:
     top_logprobs = _number(body, "top_logprobs", 8)
     request = ChatRequest(
         messages=local_messages(body.get("messages"), notes),
-        model=_read(body, "model", string) or ASSUMED_MODEL,
+        model=_read(body, "model", string) or assumed_model,
         max_tokens=token_limit(body, "max_tokens", "max_completion_tokens"),
         n=_number(body, "n", 8),
         seed=seed_of(body),

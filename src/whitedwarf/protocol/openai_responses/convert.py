@@ -42,7 +42,7 @@ from whitedwarf.protocol.tool_definitions import check_strictness
 
 def convert(body: Json, policy: Policy, memory: RecipeMemory | None = None) -> Converted[ResponsesReply]:
     """Convert a body as read_json gives it; RequestError (failures.py) for the first thing that is wrong with it."""
-    reading = read_official(body) if policy.is_official else read_local(body)
+    reading = read_official(body) if policy.is_official else read_local(body, policy.assumed_model)
     request = reading.request
     version = version_of(request.model, policy)
     is_thinking, effort = resolve_thinking(reading.thinking, reading.effort, policy)

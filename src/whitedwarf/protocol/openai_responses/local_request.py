@@ -35,7 +35,7 @@ _SUMMARIES = variant("auto", "concise", "detailed")
 _VERBOSITIES = ("low", "medium", "high")
 
 
-def read_local(body: Json) -> RequestReading:
+def read_local(body: Json, assumed_model: str = ASSUMED_MODEL) -> RequestReading:
     """The whole body; RequestError where a part of it has no right reading."""
     if not isinstance(body, dict):
         raise MalformedRequest(f"expected a JSON object, got {shortened(body)}")
@@ -45,7 +45,7 @@ def read_local(body: Json) -> RequestReading:
     given = _input(body, notes)
     declared = local_tools(body.get("tools"), "tools", notes)
     request = ResponsesRequest(
-        model=_read(body, "model", string) or ASSUMED_MODEL,
+        model=_read(body, "model", string) or assumed_model,
         input=given if isinstance(given, str | None) else given.items,
         instructions=_instructions(body),
         max_output_tokens=token_limit(body, "max_output_tokens", "max_tokens", "max_completion_tokens"),
