@@ -71,7 +71,7 @@ class Prepared:
 
 
 class Reply:
-    """One answer: the engine's events become the dialect's. Whoever holds it cancels `generation` when leaving early.
+    """One answer: the engine's events become the dialect's. Whoever holds it calls `leave` in the end.
 
     `failure` says why there is no answer, once that is known; the counts grow with it. `finished` is
     the engine's last word, if it was waited for. `witness` may be set before anything is taken.
@@ -121,6 +121,12 @@ class Reply:
             return []
         self.failure = Failure.of(error)
         return self._stream.fail(self.failure.message)
+
+    def leave(self) -> None:
+        """Nobody listens any more. What was drawn so far may come back as the beginning of an answer."""
+        self.generation.cancel()
+        if not self.is_over and self._ids:
+            self._past.remember_cut(self._prepared.prompt, self._ids)
 
     def collect(self, told: Iterable[Told]) -> None:
         """This belongs to the `body`. Told pieces are not kept: a long answer's are a hundred thousand objects."""

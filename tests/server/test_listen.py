@@ -1,6 +1,7 @@
 """Connections that are slow, broken or greedy, and the address itself."""
 
 import socket
+import threading
 import time
 
 import pytest
@@ -10,7 +11,7 @@ from whitedwarf.engine.request import Token
 from whitedwarf.errors import WhitedwarfError
 from whitedwarf.prompt.tokenizer import Tokenizer
 from whitedwarf.server import listen
-from whitedwarf.server.listen import MAX_HEADER_BYTES, address_of, bound_socket
+from whitedwarf.server.listen import MAX_HEADER_BYTES, Server, address_of, bound_socket
 
 HEAD = b"POST /v1/messages HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
 
@@ -120,3 +121,17 @@ def test_a_client_that_does_not_read_is_dropped(tokenizer: Tokenizer, monkeypatc
             time.sleep(0.01)
         assert request.generation.is_cancelled
         assert server.client.get("/health").status_code == 200
+
+
+def test_it_ends_when_what_it_serves_has_died() -> None:
+    async def app(*_: object) -> None:
+        """Nobody asks it."""
+
+    server = Server(app, drain_s=0, hurry=lambda: None, is_alive=lambda: False)
+    with bound_socket("127.0.0.1", 0) as listener:
+        listener.listen()
+        thread = threading.Thread(target=server.run, args=([listener],))
+        thread.start()
+        thread.join(10.0)
+        assert not thread.is_alive()
+    assert server.has_died

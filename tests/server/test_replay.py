@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from fakes.gates import PATIENCE_S
-from fakes.scripted_server import TOKENIZER, Served, serving
+from fakes.scripted_server import TOKENIZER, Served, eventually, serving
 from whitedwarf.prompt.special import SpecialToken
 
 PARAMETERS = {"type": "object", "properties": {"cmd": {"type": "string"}, "n": {"type": "integer"}}}
@@ -173,3 +173,27 @@ def test_a_block_of_calls_ends_the_answer_whatever_the_model_would_say_next() ->
         assert choice["finish_reason"] == "tool_calls"
         assert choice["message"]["content"] == WORDS
         assert TOKENIZER.decode(list(served.last.generated_ids)).endswith("tool_calls>")
+
+
+def test_an_answer_that_was_cut_off_goes_on_from_what_was_drawn() -> None:
+    cut = {"pieces": ["No", {"special": "</think>"}, "On", "e two", " thr", "ee four five"], "delay_ms": 150}
+    tools = [{"type": "function", "function": {"name": "run", "parameters": PARAMETERS}}]
+    asked: list[Any] = [{"role": "user", "content": "Count."}]
+    body = {"model": "any", "messages": asked, "tools": tools, "stream": True}
+    told = ""
+    with serving(cut, FINAL) as served:
+        with httpx2.stream("POST", served.url + "/v1/chat/completions", json=body, timeout=PATIENCE_S) as answer:
+            for line in answer.iter_lines():
+                if line.startswith("data: {"):
+                    told += json.loads(line[6:])["choices"][0]["delta"].get("content") or ""
+                if told == "One two thr":
+                    break
+        assert eventually(lambda: served.last.finish is not None)
+        drawn = served.last.generated_ids
+        message = {"role": "assistant", "content": told, "reasoning_content": "No"}
+        asked += [message, {"role": "user", "content": "Stop."}]
+        post(served, "/v1/chat/completions", {"messages": asked, "tools": tools})
+        first, second = served.engine.received
+        held = (*first.ids, *drawn)
+        assert second.ids[: len(held)] == held
+        assert second.reused_tokens == len(held)

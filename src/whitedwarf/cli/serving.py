@@ -21,7 +21,7 @@ from whitedwarf.cli.serve_plan import model_line, open_door_warning, prefixes_li
 from whitedwarf.config import DEFAULT_CONTEXT, DEFAULT_STEERING, ModelSettings, ServeSettings, SteeringSettings
 from whitedwarf.engine.engine import Engine
 from whitedwarf.engine.scripted import ScriptedEngine
-from whitedwarf.errors import UsageError
+from whitedwarf.errors import EngineClosedError, UsageError
 from whitedwarf.gguf.reader import GgufFile
 from whitedwarf.prompt.encode import ModelVersion
 from whitedwarf.prompt.tokenizer import Tokenizer
@@ -99,11 +99,13 @@ class _Place:
         if door is not None:
             note(door)
         app = make_app(endpoints, host_rule(self.serve), self.keys)
-        server = Server(app, self.serve.drain_s, engine.close, lambda: note(told))
+        server = Server(app, self.serve.drain_s, engine.close, lambda: note(told), lambda: engine.is_running)
         _log_to_stderr(self.serve.log_format)
         self.listener.listen()  # before anybody is told the address
         _settle()
         server.run([self.listener])
+        if server.has_died:
+            raise EngineClosedError("the engine stopped after an internal error, which is in the log: start again")
 
 
 def _serve_loaded(place: _Place) -> None:

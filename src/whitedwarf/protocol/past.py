@@ -76,6 +76,10 @@ class Past:
         self._calls.remember(said)
         self._turns.remember(asked, said, ids.text_bytes)
 
+    def remember_cut(self, ids: PromptIds, answer: Sequence[int]) -> None:
+        """The same of an answer to which nobody listened to the end. Quick."""
+        self._answers.remember(ids.canonical, answer)
+
     def blocks_in(self, text: bytes) -> Mapping[str, bytes]:
         """The model's words for calls that this text spells, by the ids of the calls."""
         return self._calls.blocks_in(text)

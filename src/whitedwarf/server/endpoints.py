@@ -174,7 +174,7 @@ class Endpoints:
         try:
             return await _whole(request, reply, dialect, headers)
         finally:
-            reply.generation.cancel()
+            reply.leave()
             watch.end(reply)
 
 

@@ -126,11 +126,17 @@ def _make_room(connections: Iterable[Any]) -> None:
 class Server(uvicorn.Server):
     """One listening server. `hurry` ends running answers early; it may block, and runs in a thread.
 
-    `announce` is called once requests are answered and signals end it in order.
+    `announce` is called once requests are answered and signals end it in order. It also ends, in order, when what it
+    serves is not `is_alive` any more: who watches over it starts it again.
     """
 
     def __init__(
-        self, app: ASGIApp, drain_s: float, hurry: Callable[[], None], announce: Callable[[], None] = lambda: None
+        self,
+        app: ASGIApp,
+        drain_s: float,
+        hurry: Callable[[], None],
+        announce: Callable[[], None] = lambda: None,
+        is_alive: Callable[[], bool] = lambda: True,
     ) -> None:
         config = uvicorn.Config(
             app,
@@ -148,6 +154,8 @@ class Server(uvicorn.Server):
         self._drain_s = drain_s
         self._hurry = hurry
         self._announce = announce
+        self._is_alive = is_alive
+        self.has_died = False
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """A signal came. It is not raised again after an orderly end, which uvicorn would do."""
@@ -159,6 +167,11 @@ class Server(uvicorn.Server):
         """Begin to answer."""
         await super().startup(sockets)
         self._announce()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Ten times a second: whether to end."""
+        self.has_died = not self._is_alive()
+        return await super().on_tick(counter) or self.has_died
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let running answers end, but not for ever."""

@@ -160,7 +160,7 @@ class StreamedReply(Response):
         try:
             await unless_gone(receive, lambda: self._tell(send))
         finally:
-            self._reply.generation.cancel()
+            self._reply.leave()
             self._close()
 
     async def _tell(self, send: Send) -> None:
