@@ -15,6 +15,12 @@ Words = tuple[str, ...]
 DSML = SpecialToken.DSML.value
 _END = re.compile(r"\A ?(?:tool_)?calls>")
 _ENDS = tuple(f"</{DSML}{word}>".encode() for word in ("tool_calls", " calls"))
+_TAG = re.compile(
+    r"""\ ?(?: (?P<B> (?:tool_)?calls> \s*) | (?P<I> invoke\ name="[^"]*"> \s*) | (?P<i> invoke> \s*)
+    | (?P<P> parameter\ name="[^"]*"\ string="(?:true|false)"> .*) | (?P<p> parameter> \s*) ) </?""",
+    re.DOTALL | re.VERBOSE,
+)
+_CALLS = re.compile("B(?:I(?:Pp)*i)+")
 _BARE = len(f"</{DSML}".encode())
 _TAGS = re.compile(f"<(/?){DSML}(?:tool_calls| calls)>".encode())
 
@@ -48,6 +54,12 @@ def blocks_in(text: bytes) -> list[bytes]:
     """
     whole = text + _missing_end(text)
     return [whole[begin:end] for begin, end in _block_ranges(whole)]
+
+
+def says_only_calls(words: Words) -> bool:
+    """Whether the block is calls and nothing else: no words between its tags, where no reader looks, and one block."""
+    kinds = [_TAG.fullmatch(piece) for piece in words[1:-1]]
+    return _CALLS.fullmatch("".join([kind.lastgroup or "" if kind else "?" for kind in kinds])) is not None
 
 
 def _block_ranges(text: bytes) -> Iterator[tuple[int, int]]:

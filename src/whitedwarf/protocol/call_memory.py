@@ -22,7 +22,7 @@ from whitedwarf.conversation.tools import ToolCall
 from whitedwarf.prompt.parse import OutputParser
 from whitedwarf.prompt.parse_options import ParseOptions
 from whitedwarf.prompt.same_arguments import same_arguments
-from whitedwarf.prompt.spoken_block import Words, blocks_in, spelt, words_of
+from whitedwarf.prompt.spoken_block import Words, blocks_in, says_only_calls, spelt, words_of
 from whitedwarf.protocol.recalled import Recalled
 
 MAX_IDS = 100_000
@@ -158,8 +158,9 @@ class CallMemory:
         return call_id in self._by_id or call_id in self._unknown
 
     def _keep_saved(self, ids: tuple[str, ...], block: bytes) -> None:
+        """A file's word is taken for calls alone: what else stands in a block would be read as said by the model."""
         words = words_of(block)
-        calls = [] if words is None else _calls_of(block)
+        calls = [] if words is None or not says_only_calls(words) else _calls_of(block)
         if words is not None and calls:
             names, arguments = zip(*((call.name, call.arguments) for call in calls), strict=True)
             self._keep(_Spoken(ids, names, arguments, words, None, is_from_disk=True))
