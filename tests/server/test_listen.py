@@ -5,6 +5,7 @@ import threading
 import time
 
 import pytest
+from starlette.types import Receive, Scope, Send
 
 from server.serving import PATIENCE_S, HandEngine, serving
 from whitedwarf.engine.request import Token
@@ -124,7 +125,7 @@ def test_a_client_that_does_not_read_is_dropped(tokenizer: Tokenizer, monkeypatc
 
 
 def test_it_ends_when_what_it_serves_has_died() -> None:
-    async def app(*_: object) -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
         """Nobody asks it."""
 
     server = Server(app, drain_s=0, hurry=lambda: None, is_alive=lambda: False)
