@@ -211,7 +211,7 @@ def test_a_short_request_does_not_wait_for_a_long_generation(loaded: LoadedModel
             lines = running.iter_lines()
             next(lines)
             complete(server, short)
-            assert server.metric("whitedwarf_requests_active") == 1
+            wait_for(lambda: server.metric("whitedwarf_requests_active") == 1)
             assert sum(line.startswith("data: {") for line in lines) >= 400
         for prompt in (long, short):
             tokens, cached, _ = complete(server, prompt)
