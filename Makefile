@@ -1,10 +1,11 @@
 # make run   set everything up and answer a prompt with the bundled nano model (P="..." asks something else)
-# make test  the same set-up, then lint, types, import rules and all tests
+# make test  the same set-up, then lint, types, import rules and all tests (WORKERS=1 runs them one after the other)
 # Both are quick the second time: set-up is redone only when pyproject.toml, CMakeLists.txt or native/ change.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+WORKERS ?= 2
 P ?= What is the capital of France?
 NATIVE := CMakeLists.txt pyproject.toml $(shell find native -name '*.cpp' -o -name '*.h')
 
@@ -37,7 +38,7 @@ lint: $(VENV)/installed-test
 	$(BIN)/lint-imports
 
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 bench: $(VENV)/installed
 	$(BIN)/whitedwarf bench

@@ -1,8 +1,10 @@
 """Where the clients are, and how they come there."""
 
+import fcntl
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,9 +14,13 @@ from clients.agents import INSTALLED_BY_DEFAULT, PATIENCE_S, Agent
 
 @pytest.fixture(scope="session")
 def clients(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the clients: $WHITEDWARF_CLIENTS, or a new one."""
-    named = os.environ.get("WHITEDWARF_CLIENTS")
-    return Path(named) if named else tmp_path_factory.mktemp("clients")
+    """The folder of the clients: $WHITEDWARF_CLIENTS, or a new one, the same for all of xdist's processes."""
+    if named := os.environ.get("WHITEDWARF_CLIENTS"):
+        return Path(named)
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "clients"
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 @pytest.fixture(scope="session")
@@ -30,12 +36,22 @@ def have(clients: Path) -> Callable[[Agent], None]:
         if "WHITEDWARF_CLIENTS" in os.environ or agent.program not in INSTALLED_BY_DEFAULT:
             pytest.skip(f"{agent.program} is not installed under $WHITEDWARF_CLIENTS (docs/clients.md)")
         try:
-            _install(agent, clients)
+            with _alone(clients):
+                if not agent.is_installed(clients):
+                    _install(agent, clients)
         except (OSError, subprocess.SubprocessError) as error:
             failures.append(str(error))
             pytest.skip(f"{agent.program} cannot be installed: {error}")
 
     return have
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """No other process is in here meanwhile."""
+    with (folder / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _install(agent: Agent, clients: Path) -> None:
