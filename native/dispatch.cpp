@@ -27,7 +27,8 @@ bool has_avx2() {
 bool has_avx512() {
     return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-           __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vnni");
+           __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vnni") &&
+           __builtin_cpu_supports("gfni");
 }
 #elif defined(__aarch64__) || defined(_M_ARM64)
 // Apple's and Microsoft's machines of this architecture all have the dot product instructions.

@@ -80,12 +80,21 @@ void decode_plain(const uint8_t* row, int64_t cols, float* out) {
     _mm512_mask_storeu_ps(out + k, used, load_masked<kType>(row, k, used));
 }
 
+// Sixteen codes from column k on, in order (superblock.h has theirs).
+__m128i sixteen_codes(const uint8_t* codes, int64_t k, int granule) {
+    const uint8_t* first = codes + k / kSuperblock * kSuperblock + k % kSuperblock / granule * (granule / 4);
+    if (granule == 32) {
+        first += k % 32 / 8 * 64;
+        return _mm_unpacklo_epi64(_mm_loadu_si64(first), _mm_loadu_si64(first + 64));
+    }
+    return _mm_setr_epi32(int32_t(load_u32(first)), int32_t(load_u32(first + 64)), int32_t(load_u32(first + 128)),
+                          int32_t(load_u32(first + 192)));
+}
+
 void decode_codes(const Layout& layout, const Unpacked& w, int64_t cols, float* out) {
     const __m512i offset = _mm512_set1_epi32(layout.has_min ? 0 : kOffset);
     for (int64_t k = 0; k < cols; k += 16) {
-        const uint8_t* first = w.codes + k / kSuperblock * kSuperblock + k % kSuperblock / 4;
-        const __m128i bytes = _mm_setr_epi32(int32_t(load_u32(first)), int32_t(load_u32(first + 64)),
-                                             int32_t(load_u32(first + 128)), int32_t(load_u32(first + 192)));
+        const __m128i bytes = sixteen_codes(w.codes, k, layout.granule);
         const __m512 code = _mm512_cvtepi32_ps(_mm512_sub_epi32(_mm512_cvtepu8_epi32(bytes), offset));
         const __m512 scaled = _mm512_mul_ps(_mm512_set1_ps(w.scales[k / 16]), code);
         _mm512_storeu_ps(out + k, layout.has_min ? _mm512_sub_ps(scaled, _mm512_set1_ps(w.mins[k / 16])) : scaled);

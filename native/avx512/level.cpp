@@ -1,4 +1,4 @@
-// The AVX-512 level (F, BW, DQ, VL, VBMI, VNNI).
+// The AVX-512 level (F, BW, DQ, VL, VBMI, VNNI; and GFNI).
 #include "arithmetic.h"
 #include "avx512/products.h"
 

@@ -1,8 +1,10 @@
 // 256 columns at a time with AVX-512: the order this level keeps codes in, and how each format gets into it.
 //
-// Order: register t of four holds, in 32-bit element s, columns 16 s + 4 t .. + 3. Four chained dot product
-// instructions then leave the sum of each 16 columns in its own element, with nothing to add across. Scales and mins
-// come one per element too (repeated where a format shares them among 32). Signed codes are offset by +128, for the
+// Order, granules of 16: register t of four holds, in 32-bit element s, columns 16 s + 4 t .. + 3. Four chained dot
+// product instructions then leave the sum of each granule in its own element, with nothing to add across.
+// Granules of 32: register t holds, in 64-bit element g, columns 32 g + 8 t .. + 7 (an eighth of a granule is what one
+// IQ2_XXS grid index stands for); the sum of a granule is then that of a pair of 32-bit elements.
+// Scales and mins come one per 32-bit element too (repeated for pairs). Signed codes are offset by +128, for the
 // unsigned side of the instruction; the activations carry the correction (IntegerRows::offsets = -128 * sum of 16).
 // Internal linkage: see blocks.h.
 #pragma once
@@ -30,24 +32,41 @@ struct alignas(64) Table {
     }
     operator __m512i() const { return _mm512_load_si512(elements); }
 };
+using Longs = Table<uint64_t>;
 using Words = Table<uint32_t>;
 using Bytes = Table<uint8_t>;
+using Floats = Table<float>;
+
+// Row `row` of the 8 x 8 bits that take `bits` bits from bit `first` on out of a byte (row i makes bit 7 - i): what a
+// shift and a mask do, in one affine instruction, with the shift of each long.
+static constexpr int field_row(int row, int first, int bits) { return 7 - row < bits ? 1 << (first + 7 - row) : 0; }
+
+// The float16 at `half`, sixteen times. (From memory: by way of a scalar register it would be four instructions more.)
+static inline __m512 halves_at(const uint8_t* half) { return _mm512_cvtph_ps(_mm256_set1_epi16(int16_t(load_u16(half)))); }
 
 static inline __m512 times_half(__m128i sixteen_bytes, const uint8_t* half) {
-    return _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(sixteen_bytes)), _mm512_set1_ps(half_at(half)));
+    return _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(sixteen_bytes)), halves_at(half));
 }
 
 // Columns in their own order, 64 to a register, into this level's order.
+template <int kGranule>
 struct Reorder {
-    static constexpr Words kFirst{[](int s) { return s / 8 + s % 8 * 4; }};       // t = 0, then t = 1
-    static constexpr Words kSecond{[](int s) { return 2 + s / 8 + s % 8 * 4; }};  // t = 2, then t = 3
-    __m512i first = kFirst, second = kSecond;
+    // t = 0, then t = 1; and t = 2, then t = 3: of words for granules of 16, of longs for granules of 32.
+    static constexpr Words kFirstWords{[](int s) { return s / 8 + s % 8 * 4; }};
+    static constexpr Words kSecondWords{[](int s) { return 2 + s / 8 + s % 8 * 4; }};
+    static constexpr Longs kFirstLongs{[](int s) { return s / 4 + s % 4 * 4; }};
+    static constexpr Longs kSecondLongs{[](int s) { return 2 + s / 4 + s % 4 * 4; }};
+    __m512i first = kGranule == 16 ? __m512i(kFirstWords) : __m512i(kFirstLongs);
+    __m512i second = kGranule == 16 ? __m512i(kSecondWords) : __m512i(kSecondLongs);
+
+    static __m512i pick(__m512i from, __m512i indices, __m512i or_from) {
+        return kGranule == 16 ? _mm512_permutex2var_epi32(from, indices, or_from)
+                              : _mm512_permutex2var_epi64(from, indices, or_from);
+    }
 
     void operator()(const __m512i in[4], __m512i out[4]) const {
-        const __m512i a = _mm512_permutex2var_epi32(in[0], first, in[1]);
-        const __m512i b = _mm512_permutex2var_epi32(in[2], first, in[3]);
-        const __m512i c = _mm512_permutex2var_epi32(in[0], second, in[1]);
-        const __m512i d = _mm512_permutex2var_epi32(in[2], second, in[3]);
+        const __m512i a = pick(in[0], first, in[1]), b = pick(in[2], first, in[3]);
+        const __m512i c = pick(in[0], second, in[1]), d = pick(in[2], second, in[3]);
         out[0] = _mm512_shuffle_i64x2(a, b, 0x44), out[1] = _mm512_shuffle_i64x2(a, b, 0xee);
         out[2] = _mm512_shuffle_i64x2(c, d, 0x44), out[3] = _mm512_shuffle_i64x2(c, d, 0xee);
     }
@@ -56,7 +75,7 @@ struct Reorder {
 // Through the scalar unpacker: for the rare formats, and for rows that end inside a superblock.
 template <Type kType, int kGranule, bool kHasMin>
 struct Slow {
-    Reorder reorder;
+    Reorder<kGranule> reorder;
     static constexpr Words kRepeat{[](int s) { return s * 16 / kGranule; }};
 
     Superblock load(const uint8_t* p, int64_t cols = kSuperblock) const {
@@ -86,7 +105,7 @@ struct Format<Q6_K> : Slow<Q6_K, 16, false> {};
 
 template <>
 struct Format<Q8_0> {
-    Reorder reorder;
+    Reorder<32> reorder;
     __m512i offset = _mm512_set1_epi8(char(kOffset));
     // Four float16 scales, twice each, out of 128 bytes: at 0, 34, 68 and 102.
     __m512i picks = _mm512_castsi128_si512(_mm_setr_epi16(0, 0, 17, 17, 34, 34, 51, 51));
@@ -113,37 +132,39 @@ struct Format<Q8_0> {
 template <>
 struct Format<Q2_K> {
     static constexpr Words kFirstWords{[](int s) { return s / 8 * 8 + s % 2 * 4; }};
-    static constexpr Words kShifts{[](int s) { return s % 8 / 2 * 2; }};
-    __m512i first_words = kFirstWords, shifts = kShifts, three = _mm512_set1_epi8(3);
-    __m128i fifteen = _mm_set1_epi8(15);
+    static constexpr Bytes kFields{[](int i) { return field_row(i % 8, i / 8 % 4 * 2, 2); }};
+    static constexpr Floats kNumbers{[](int s) { return s; }};
+    __m512i first_words = kFirstWords, fields = kFields;
+    __m512 numbers = _mm512_castsi512_ps(kNumbers);
 
     Superblock load(const uint8_t* p) const {
         Superblock out;
         const __m512i q = load64(p + 16);
         for (int t = 0; t < 4; ++t) {
             const __m512i words = _mm512_add_epi32(first_words, _mm512_set1_epi32(t));
-            out.codes[t] = _mm512_and_si512(_mm512_srlv_epi32(_mm512_permutexvar_epi32(words, q), shifts), three);
+            out.codes[t] = _mm512_gf2p8affine_epi64_epi8(_mm512_permutexvar_epi32(words, q), fields, 0);
         }
-        const __m128i sc = load16(p);
-        out.scales = times_half(_mm_and_si128(sc, fifteen), p + 80);
-        out.mins = times_half(_mm_and_si128(_mm_srli_epi16(sc, 4), fifteen), p + 82);
+        // The lookup uses the low four bits of its index only.
+        const __m512i sc = _mm512_cvtepu8_epi32(load16(p));
+        out.scales = _mm512_mul_ps(_mm512_permutexvar_ps(sc, numbers), halves_at(p + 80));
+        out.mins = _mm512_mul_ps(_mm512_permutexvar_ps(_mm512_srli_epi32(sc, 4), numbers), halves_at(p + 82));
         return out;
     }
 };
 
 template <>
 struct Format<Q4_K> {
-    static constexpr Words kFirstWords{[](int s) { return s / 4 * 8 + s % 2 * 4; }};
-    static constexpr Words kShifts{[](int s) { return s / 2 % 2 * 4; }};
-    __m512i first_words = kFirstWords, shifts = kShifts, fifteen = _mm512_set1_epi8(15);
+    static constexpr Longs kFirstLongs{[](int g) { return g / 2 * 4; }};
+    static constexpr Bytes kFields{[](int i) { return field_row(i % 8, i / 8 % 2 * 4, 4); }};
+    __m512i first_longs = kFirstLongs, fields = kFields;
 
     Superblock load(const uint8_t* p) const {
         Superblock out;
         const __m512i low = load64(p + 16), high = load64(p + 80);
         for (int t = 0; t < 4; ++t) {
-            const __m512i words = _mm512_add_epi32(first_words, _mm512_set1_epi32(t));
-            const __m512i q = _mm512_permutex2var_epi32(low, words, high);
-            out.codes[t] = _mm512_and_si512(_mm512_srlv_epi32(q, shifts), fifteen);
+            const __m512i longs = _mm512_add_epi64(first_longs, _mm512_set1_epi64(t));
+            const __m512i q = _mm512_permutex2var_epi64(low, longs, high);
+            out.codes[t] = _mm512_gf2p8affine_epi64_epi8(q, fields, 0);
         }
         // Four 6-bit numbers per word at once (layout: k_scale and k_min in blocks.h).
         const uint32_t a = load_u32(p + 4), b = load_u32(p + 8), c = load_u32(p + 12);
@@ -163,20 +184,23 @@ template <>
 struct Format<MXFP4> {
     // The code bytes of four blocks of 17 bytes side by side, out of 67 bytes: 0 to 63 and 3 to 66.
     static constexpr Bytes kCompact{[](int i) { return i / 16 * 17 + i % 16 + (i / 16 * 17 + i % 16 < 64 ? 0 : 61); }};
-    static constexpr Words kFirstWords{[](int s) { return s / 2 * 4; }};
-    static constexpr Words kShifts{[](int s) { return s % 2 * 4; }};
+    static constexpr Longs kFirstHalves{[](int g) { return 2 * g; }};
+    static constexpr Longs kSecondHalves{[](int g) { return 2 * g + 1; }};
     static constexpr Bytes kTable{[](int i) { return kMxfp4Codes[i & 15] + kOffset; }};
     static constexpr Bytes kExponents{[](int i) { return i / 2 * 17 & 127; }};
-    __m512i compact = kCompact, first_words = kFirstWords, shifts = kShifts, table = kTable, exponents = kExponents;
+    __m512i compact = kCompact, table = kTable, exponents = kExponents;
+    __m512i first_halves = kFirstHalves, second_halves = kSecondHalves;
 
     Superblock load(const uint8_t* p) const {
         Superblock out;
         const __m512i low = four_blocks(p + 1), high = four_blocks(p + 69);
-        for (int t = 0; t < 4; ++t) {
-            const __m512i words = _mm512_add_epi32(first_words, _mm512_set1_epi32(t));
-            const __m512i q = _mm512_srlv_epi32(_mm512_permutex2var_epi32(low, words, high), shifts);
-            out.codes[t] = _mm512_permutexvar_epi8(q, table);
-        }
+        const __m512i first = _mm512_permutex2var_epi64(low, first_halves, high);
+        const __m512i second = _mm512_permutex2var_epi64(low, second_halves, high);
+        // The low nibbles, then the high ones; the lookup takes any bits above four.
+        out.codes[0] = _mm512_permutexvar_epi8(first, table);
+        out.codes[1] = _mm512_permutexvar_epi8(second, table);
+        out.codes[2] = _mm512_permutexvar_epi8(_mm512_srli_epi16(first, 4), table);
+        out.codes[3] = _mm512_permutexvar_epi8(_mm512_srli_epi16(second, 4), table);
         const __m512i picked = _mm512_permutex2var_epi8(load64(p), exponents, load64(p + 64));
         const __m512i e = _mm512_cvtepu8_epi32(_mm512_castsi512_si128(picked));
         const __m512i normal = _mm512_slli_epi32(_mm512_sub_epi32(e, _mm512_set1_epi32(1)), 23);
@@ -188,60 +212,71 @@ struct Format<MXFP4> {
     __m512i four_blocks(const uint8_t* p) const { return _mm512_permutex2var_epi8(load64(p), compact, load64(p + 3)); }
 };
 
-// No lookup in memory: the 256 grid codes are eight registers of 32 words, the 128 sign bytes two.
+// Bit `bit` of each of the eight codes of a grid entry.
+static constexpr int iq2_plane(int entry, int bit) {
+    int byte = 0;
+    for (int i = 0; i < 8; ++i) byte |= (kIq2Grid[entry] >> (2 * i + bit) & 1) << i;
+    return byte;
+}
+
+// Code in bits 0-1 and sign in bit 2.
+static constexpr int iq2_value(int i) { return kOffset + (i & 4 ? -1 : 1) * int(kIq2Magnitudes[i & 3]); }
+
+// No lookup in memory: the grid lies in eight registers as two planes of bytes, one of the low and one of the high bits
+// of the eight 2-bit codes. So each eight columns have three bytes (two of codes, one of signs) with a bit per column.
+// Those of two eighths stacked are a matrix of bits, and one affine instruction turns it over: a byte per column, whose
+// bits 0-2 say everything about the first eighth's column and bits 3-5 about the second's. One more lookup for each.
 template <>
 struct Format<IQ2_XXS> {
-    static constexpr Bytes kLowSigns{[](int i) { return iq2_signs(unsigned(i)); }};
-    static constexpr Bytes kHighSigns{[](int i) { return iq2_signs(unsigned(i + 64)); }};
-    // Byte positions of the 32 grid indices, as words.
-    static constexpr Bytes kIndexBytes{[](int i) { return i / 8 * 8 + i % 8 / 2; }};
-    // Bit positions of the four 7-bit sign masks of a qword.
+    // A plane of the grid, and its quarter of 64 entries.
+    template <int kBit, int kQuarter>
+    static constexpr Bytes kPlane{[](int i) { return iq2_plane(64 * kQuarter + i, kBit); }};
+    // Bits 0-6 stay, bit 7 becomes their parity (iq2_signs). Row i of a matrix makes bit 7 - i.
+    static constexpr Bytes kParity{[](int i) { return i % 8 ? 0x80 >> i % 8 : 0x7f; }};
+    static constexpr Bytes kTurn{[](int i) { return 1 << i % 8; }};
+    // Where, in a block's long, the four 7-bit sign masks start; they go to bytes 4 to 7, beside the four indices.
     static constexpr Bytes kSevens{[](int i) { return 32 + i % 4 * 7; }};
-    // Bit positions, for t = 0, of the 2-bit codes; and of the sign bits, so that they land in bit 2. Per qword = 32
-    // columns: bytes 0-3 belong to the first 16 columns, bytes 4-7 to the second.
-    static constexpr Bytes kCodeBits{[](int i) { return i % 8 / 4 * 32 + i % 4 * 2; }};
-    static constexpr Bytes kSignBits{[](int i) { return (i % 8 / 4 * 16 + i % 4 + 62) & 63; }};
-    // Code in bits 0-1, sign in bit 2, anything in bits 3-5.
-    static constexpr Bytes kValues{
-        [](int i) { return kOffset + (i & 4 ? -int(kIq2Magnitudes[i & 3]) : int(kIq2Magnitudes[i & 3])); }};
-    __m512i grid[8];
-    __m512i low_signs = kLowSigns, high_signs = kHighSigns, index_bytes = kIndexBytes, sevens = kSevens;
-    __m512i code_bits = kCodeBits, sign_bits = kSignBits, values = kValues, three = _mm512_set1_epi8(3);
+    static constexpr Bytes kTopOfIndices{[](int i) { return i % 8 < 4 ? 0x80 : 0; }};
+    // The matrix of eighths 0 and 1 (2 and 3: two more), from the last row up: low plane, high plane, signs; twice.
+    static constexpr Bytes kRows{[](int i) {
+        const int row = 7 - i % 8, eighth = row / 3 % 2, first = i / 8 * 8;
+        return first + eighth + (row % 3 == 0 ? 0 : row % 3 == 1 ? 64 : 4);
+    }};
+    static constexpr Bytes kFirstValues{[](int i) { return iq2_value(i & 7); }};
+    static constexpr Bytes kSecondValues{[](int i) { return iq2_value(i >> 3); }};
+    static constexpr Floats kScales{[](int s) { return float(2 * s + 1) * 0.125f; }};
 
-    Format() {
-        for (int i = 0; i < 8; ++i) grid[i] = load64(kIq2Grid + 32 * i);
-    }
+    __m512i low_plane[4] = {kPlane<0, 0>, kPlane<0, 1>, kPlane<0, 2>, kPlane<0, 3>};
+    __m512i high_plane[4] = {kPlane<1, 0>, kPlane<1, 1>, kPlane<1, 2>, kPlane<1, 3>};
+    __m512i parity = kParity, turn = kTurn, sevens = kSevens, top_of_indices = kTopOfIndices, rows = kRows;
+    __m512i first_values = kFirstValues, second_values = kSecondValues;
+    __m512 numbers = _mm512_castsi512_ps(kScales);
 
     Superblock load(const uint8_t* p) const {
-        const __m512i block = load64(p + 2);  // eight qwords: four indices, then signs and scale
-        const __m512i index = _mm512_maskz_permutexvar_epi8(0x5555555555555555, index_bytes, block);
-        const __m512i codes = lookup(index);
-        const __m512i masks = _mm512_multishift_epi64_epi8(sevens, block);
-        const __m512i signs = _mm512_permutex2var_epi8(low_signs, masks, high_signs);
+        constexpr __mmask64 kIndices = 0x0f0f0f0f0f0f0f0f;
+        const __m512i block = load64(p + 2);  // eight longs: four indices, then signs and scale
+        const __mmask64 is_upper = _mm512_test_epi8_mask(block, top_of_indices);
+        const __m512i sevens_of = _mm512_multishift_epi64_epi8(sevens, block);
+        const __m512i both = _mm512_mask_gf2p8affine_epi64_epi8(block, ~kIndices, sevens_of, parity, 0);
+        const __m512i low = _mm512_mask2_permutex2var_epi8(low_plane[0], both, kIndices, low_plane[1]);
+        const __m512i low_and_signs = _mm512_mask_mov_epi8(low, is_upper, lookup(both, low_plane + 2));
+        const __m512i high = _mm512_mask_mov_epi8(lookup(both, high_plane), is_upper, lookup(both, high_plane + 2));
         Superblock out;
-        for (int t = 0; t < 4; ++t) {
-            const __m512i code_shift = _mm512_add_epi8(code_bits, _mm512_set1_epi8(char(8 * t)));
-            const __m512i sign_shift = _mm512_add_epi8(sign_bits, _mm512_set1_epi8(char(4 * t)));
-            const __m512i code = _mm512_multishift_epi64_epi8(code_shift, codes);
-            const __m512i sign = _mm512_multishift_epi64_epi8(sign_shift, signs);
-            // Bits 0-1 of code, the others of sign.
-            const __m512i both = _mm512_ternarylogic_epi32(three, code, sign, 0xca);
-            out.codes[t] = _mm512_permutexvar_epi8(both, values);
+        for (int pair = 0; pair < 2; ++pair) {
+            const __m512i from = _mm512_add_epi8(rows, _mm512_set1_epi8(char(2 * pair)));
+            const __m512i matrix = _mm512_permutex2var_epi8(low_and_signs, from, high);
+            const __m512i columns = _mm512_gf2p8affine_epi64_epi8(turn, matrix, 0);
+            out.codes[2 * pair] = _mm512_permutexvar_epi8(columns, first_values);
+            out.codes[2 * pair + 1] = _mm512_permutexvar_epi8(columns, second_values);
         }
-        const __m512i scale = _mm512_shuffle_epi32(_mm512_srli_epi64(block, 60), _MM_PERM_CCAA);
-        const float d = half_at(p);
-        // (2 s + 1) / 8 * d, exact.
-        out.scales = _mm512_fmadd_ps(_mm512_cvtepi32_ps(scale), _mm512_set1_ps(d * 0.25f), _mm512_set1_ps(d * 0.125f));
+        // A long's top four bits, from where the shift goes round; (2 s + 1) / 8 * d is exact.
+        const __m512i scale = _mm512_multishift_epi64_epi8(_mm512_set1_epi8(60), block);
+        out.scales = _mm512_mul_ps(_mm512_permutexvar_ps(scale, numbers), halves_at(p));
         return out;
     }
 
-    __m512i lookup(__m512i index) const {
-        const __mmask32 bit6 = _mm512_test_epi16_mask(index, _mm512_set1_epi16(64));
-        const __mmask32 bit7 = _mm512_test_epi16_mask(index, _mm512_set1_epi16(128));
-        const auto quarter = [&](int i) { return _mm512_permutex2var_epi16(grid[2 * i], index, grid[2 * i + 1]); };
-        const __m512i low = _mm512_mask_mov_epi16(quarter(0), bit6, quarter(1));
-        const __m512i high = _mm512_mask_mov_epi16(quarter(2), bit6, quarter(3));
-        return _mm512_mask_mov_epi16(low, bit7, high);
+    static __m512i lookup(__m512i index, const __m512i* table) {
+        return _mm512_permutex2var_epi8(table[0], index, table[1]);
     }
 };
 

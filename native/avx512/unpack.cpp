@@ -69,15 +69,18 @@ void quantise(const float* x, int64_t first, int64_t count, const IntegerRows& o
         if (is_finite && !is_normal) d = 0.0f;
         const __mmask16 kept = is_normal ? 0xffff : 0;
         int8_t* block = out.q + row * out.pitch() + k / kSuperblock * kSuperblock + k % kSuperblock / 4;
+        alignas(16) int8_t q[kActivationBlock];
         int32_t totals[2];
         for (int half = 0; half < 2; ++half) {
             const __m512i rounded = _mm512_maskz_cvtps_epi32(kept, _mm512_div_ps(in[half], _mm512_set1_ps(d)));
-            const __m128i q = _mm512_cvtepi32_epi8(rounded);
-            totals[half] = sum16(q);
-            alignas(16) int32_t fours[4];
-            _mm_store_si128(reinterpret_cast<__m128i*>(fours), q);
-            for (int t = 0; t < 4; ++t) std::memcpy(block + 64 * t + 4 * half, fours + t, 4);
+            const __m128i sixteen = _mm512_cvtepi32_epi8(rounded);
+            totals[half] = sum16(sixteen);
+            _mm_store_si128(reinterpret_cast<__m128i*>(q + 16 * half), sixteen);
         }
+        if (out.granule == 32)
+            for (int t = 0; t < 4; ++t) std::memcpy(block + 64 * t, q + 8 * t, 8);
+        else
+            for (int i = 0; i < 8; ++i) std::memcpy(block + i % 4 * 64 + i / 4 * 4, q + 4 * i, 4);
         const int64_t at = row * out.stride() + k / 16;
         for (int half = 0; half < 2; ++half) {
             out.scales[at + half] = d;

@@ -22,7 +22,7 @@ DRIVERS = {
 }
 FLAGS = ("-std=c++20", "-O1", "-Wall", "-Wextra", "-ffp-contract=off", "-pthread", f"-I{NATIVE}")
 AVX2 = ("-mavx2", "-mfma", "-mf16c", "-mbmi2")
-AVX512 = (*AVX2, *(f"-mavx512{part}" for part in ("f", "bw", "dq", "vl", "vbmi", "vnni")))
+AVX512 = (*AVX2, *(f"-mavx512{part}" for part in ("f", "bw", "dq", "vl", "vbmi", "vnni")), "-mgfni")
 LEVEL_FLAGS = {
     "neon": ("-march=armv8.2-a+dotprod",),
     "avx2": AVX2,
