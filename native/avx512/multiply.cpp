@@ -1,7 +1,7 @@
 // Integer products. A few activation rows: straight from the blocks. Many: interleaved tiles, tile.cpp.
 // Both follow the order of level.h, so the choice does not show in the result.
+#include "avx512/formats.h"
 #include "avx512/products.h"
-#include "avx512/superblock.h"
 
 namespace whitedwarf::avx512 {
 namespace {

@@ -12,7 +12,7 @@ int64_t tile_bytes(int64_t padded) { return kTileRows * (padded + 2 * int64_t(si
 
 // Rows in vectors of 16: element = row, so that one broadcast of four activations serves 16 rows.
 struct Tile {
-    uint8_t* codes;  // (padded / 16, 4, 2, 16, 4): 16 columns as four registers t, two halves, rows, bytes
+    uint8_t* codes;  // (padded / 16, 4, 2, 16, 4): element s of the four registers t, two halves, rows, bytes
     float* scales;   // (padded / 16, 2, 16)
     float* mins;     // likewise
 };

@@ -1,6 +1,6 @@
 // Whole rows in the order of superblock.h: weights of every format, and activations.
+#include "avx512/formats.h"
 #include "avx512/products.h"
-#include "avx512/superblock.h"
 
 namespace whitedwarf::avx512 {
 namespace {
