@@ -123,22 +123,20 @@ struct Format<MXFP4> {
     // The code bytes of four blocks of 17 bytes side by side, out of 67 bytes: 0 to 63 and 3 to 66.
     static constexpr Bytes kCompact{[](int i) { return i / 16 * 17 + i % 16 + (i / 16 * 17 + i % 16 < 64 ? 0 : 61); }};
     static constexpr Longs kFirstHalves{[](int g) { return 2 * g; }};
-    static constexpr Longs kSecondHalves{[](int g) { return 2 * g + 1; }};
     static constexpr Bytes kTable{[](int i) { return kMxfp4Codes[i & 15] + kOffset; }};
     static constexpr Bytes kExponents{[](int i) { return i / 2 * 17 & 127; }};
     __m512i compact = kCompact, table = kTable, exponents = kExponents;
-    __m512i first_halves = kFirstHalves, second_halves = kSecondHalves;
+    __m512i first_halves = kFirstHalves;
+    __m512i shifts[2] = {_mm512_setzero_si512(), _mm512_set1_epi64(4)};
 
     Superblock load(const uint8_t* p) const {
         Superblock out;
         const __m512i low = four_blocks(p + 1), high = four_blocks(p + 69);
-        const __m512i first = _mm512_permutex2var_epi64(low, first_halves, high);
-        const __m512i second = _mm512_permutex2var_epi64(low, second_halves, high);
-        // The low nibbles, then the high ones; the lookup takes any bits above four.
-        out.codes[0] = _mm512_permutexvar_epi8(first, table);
-        out.codes[1] = _mm512_permutexvar_epi8(second, table);
-        out.codes[2] = _mm512_permutexvar_epi8(_mm512_srli_epi16(first, 4), table);
-        out.codes[3] = _mm512_permutexvar_epi8(_mm512_srli_epi16(second, 4), table);
+        for (int t = 0; t < 4; ++t) {
+            const __m512i longs = _mm512_add_epi64(first_halves, _mm512_set1_epi64(t % 2));
+            const __m512i q = _mm512_permutex2var_epi64(low, longs, high);
+            out.codes[t] = _mm512_permutexvar_epi8(_mm512_srlv_epi64(q, shifts[t / 2]), table);
+        }
         const __m512i picked = _mm512_permutex2var_epi8(load64(p), exponents, load64(p + 64));
         const __m512i e = _mm512_cvtepu8_epi32(_mm512_castsi512_si128(picked));
         const __m512i normal = _mm512_slli_epi32(_mm512_sub_epi32(e, _mm512_set1_epi32(1)), 23);
