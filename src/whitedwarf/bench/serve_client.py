@@ -6,7 +6,7 @@ the client costs the server as little as it can. Does not know what is measured.
 
 import json
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -69,8 +69,25 @@ def user(text: str) -> Json:
     return {"role": "user", "content": text}
 
 
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """An answer that has come and was not read yet."""
+
+    sent_s: float
+    pieces: tuple[tuple[float, bytes], ...]
+
+    def read(self) -> Streamed:
+        """WhitedwarfError where it is no whole answer."""
+        return _read(self.sent_s, self.pieces)
+
+
 def streamed(address: Address, path: str, body: Mapping[str, Json]) -> Streamed:
     """Ask and wait for the end; WhitedwarfError where no whole answer comes."""
+    return heard(address, path, body).read()
+
+
+def heard(address: Address, path: str, body: Mapping[str, Json]) -> Heard:
+    """Ask and wait for the end."""
     content = json.dumps(body).encode()
     with socket.create_connection((address.host, address.port), timeout=PATIENCE_S) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -79,7 +96,7 @@ def streamed(address: Address, path: str, body: Mapping[str, Json]) -> Streamed:
         pieces = []
         while piece := connection.recv(1 << 18):
             pieces.append((perf_counter(), piece))
-    return _read(sent_s, pieces)
+    return Heard(sent_s, tuple(pieces))
 
 
 def _head(address: Address, path: str, length: int) -> bytes:
@@ -94,7 +111,7 @@ def _check(head: bytes) -> None:
         raise WhitedwarfError(f"the server refused to answer: {head[:300].decode(errors='replace')}")
 
 
-def _read(sent_s: float, pieces: list[tuple[float, bytes]]) -> Streamed:
+def _read(sent_s: float, pieces: Sequence[tuple[float, bytes]]) -> Streamed:
     _check(pieces[0][1] if pieces else b"no answer")
     tokens: list[tuple[float, str]] = []
     usage: dict[str, Any] = {}

@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import TypeAlias, TypeVar
 
 from whitedwarf.bench.recipe_text import AgentText
-from whitedwarf.bench.serve_client import CHAT, Address, chat_body, streamed, user
+from whitedwarf.bench.serve_client import CHAT, Address, Heard, chat_body, heard, streamed, user
 from whitedwarf.conversation.json_value import Json
 
 Body: TypeAlias = dict[str, Json]
@@ -66,15 +66,17 @@ def _window(address: Address, bodies: Sequence[Body], window_s: float) -> float:
     start_s = perf_counter()
     end_s = start_s + window_s
 
-    def ask(body: Body) -> list[float]:
-        moments: list[float] = []
+    def ask(body: Body) -> list[Heard]:
+        answers: list[Heard] = []
         while perf_counter() < end_s:
-            moments += streamed(address, CHAT, body).token_times_s
-        return moments
+            answers.append(heard(address, CHAT, body))
+        return answers
 
-    all_moments = _together([partial(ask, body) for body in bodies])
+    answers = [answer for some in _together([partial(ask, body) for body in bodies]) for answer in some]
     counted_s = start_s + WARM_UP * window_s
-    return sum(counted_s <= moment < end_s for moments in all_moments for moment in moments) / (end_s - counted_s)
+    # Read only now: while it is measured the clients leave the processors to the server.
+    moments = [moment for answer in answers for moment in answer.read().token_times_s]
+    return sum(counted_s <= moment < end_s for moment in moments) / (end_s - counted_s)
 
 
 def _together(works: Sequence[Callable[[], T]]) -> list[T]:
