@@ -34,10 +34,20 @@ class Hit:
     """A saved prefix, read and checked."""
 
     name: str
-    text_bytes: int  # of the prompt that it covers
+    text: bytes  # what of the prompt it covers
     payload: Payload
-    tools: ToolBlocks
+    told_tools: ToolBlocks  # as the file has them, true or not
     flags: int
+
+    @property
+    def text_bytes(self) -> int:
+        """Of the prompt that it covers."""
+        return len(self.text)
+
+    @property
+    def tools(self) -> ToolBlocks:
+        """Those that occur in the text. Looked for here and not while loading, which the engine waits for."""
+        return occurring(self.told_tools, self.text)
 
 
 class KvStore:
@@ -151,7 +161,7 @@ class KvStore:
             file.path.unlink(missing_ok=True)
             count = f"{payload.num_tokens} tokens, its header says {file.header.num_tokens}"
             raise FileFormatError(f"{file.path.name}: holds {count}. It was deleted.")
-        return Hit(entry.name, len(text), payload, occurring(file.tools(), text), file.header.flags)
+        return Hit(entry.name, text, payload, file.tools(), file.header.flags)
 
     def _count(self, entry: Entry) -> None:
         try:
