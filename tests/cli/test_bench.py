@@ -91,3 +91,50 @@ def test_a_csv_file_becomes_a_picture_beside_it(in_process: InProcess, tmp_path:
     assert "xeon f4" in (tmp_path / "xeon_f4_ts.svg").read_text()
     code, _, err = in_process(["bench", "plot", str(tmp_path / "xeon_f4.csv"), "-o", str(tmp_path)])
     assert (code, "cannot write" in err) == (2, True)
+
+
+def test_points_are_told_as_llama_bench_tells_them(in_process: InProcess, babbler: Path) -> None:
+    code, out, _ = in_process(["bench", "points", "-m", str(babbler), "-p", "8,4", "-n", "2", "-d", "0,6", "-r", "2"])
+    document = json.loads(out.splitlines()[-1])
+    assert code == 0
+    assert [(test["n_prompt"], test["n_gen"], test["n_depth"]) for test in document["tests"]] == [
+        *[(4, 0, 0), (8, 0, 0), (0, 2, 0)],
+        *[(4, 0, 6), (8, 0, 6), (0, 2, 6)],
+    ]
+    assert {len(test["samples_ts"]) for test in document["tests"]} == {2}
+
+
+def test_a_peer_is_measured_in_turns_with_us(in_process: InProcess, babbler: Path, tmp_path: Path) -> None:
+    peer = tmp_path / "llama-bench"
+    tests = [{"n_prompt": 4, "n_gen": 0, "avg_ts": 1.5}, {"n_prompt": 0, "n_gen": 2, "avg_ts": 0.5}]
+    peer.write_text(f"#!/bin/sh\necho '{json.dumps(tests)}'\n")
+    peer.chmod(0o755)
+    words = ["bench", "peers", "--llama-bench", str(peer), "-m", str(babbler), "-t", "1", "--rounds", "2"]
+    code, out, err = in_process([*words, "-p", "4", "-n", "2", "--micro-batches", "512"])
+    document = json.loads(out.splitlines()[-1])
+    assert code == 0
+    assert [point["name"] for point in document["points"]] == ["pp4", "tg2"]
+    assert [point["theirs"]["samples"] for point in document["points"]] == [[1.5, 1.5], [0.5, 0.5]]
+    assert {len(point["ours"]["samples"]) for point in document["points"]} == {2}
+    assert "round 2 of 2: llama-bench" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["peers"], "expected one peer"),
+        (["peers", "--llama-bench", "a", "--url", "b"], "expected one peer"),
+        (["peers", "--llama-bench", "no/such"], "no/such: expected a program of llama.cpp"),
+        (["peers", "--url", "x", "--repack", "2"], "expected 0, 1 or both"),
+        (["peers", "--url", "x", "-p", "40000"], "need 40001 tokens, this model has a context of 32768"),
+        (["peers", "--url", "x", "--json", "no/such/x.json"], "cannot write"),
+        (["points", "-p", "x"], "-p x: expected whole numbers from 0"),
+        (["points", "-p", "-1"], "expected whole numbers from 0"),
+        (["points", "-p", "0", "-n", "0"], "nothing to measure"),
+        (["points", "-d", "40000"], "need 40513 tokens, this model has a context of 32768"),
+    ],
+)
+def test_bad_points_and_peers_are_told(in_process: InProcess, words: list[str], message: str) -> None:
+    code, out, err = in_process(["bench", *words])
+    assert (code, out) == (2, "")
+    assert message in err

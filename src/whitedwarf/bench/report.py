@@ -5,7 +5,6 @@ from dataclasses import asdict, dataclass
 
 from whitedwarf.bench.layers import KIND_NAMES, FullModel, full_model
 from whitedwarf.bench.machine import Machine
-from whitedwarf.bench.peer import PeerResult
 from whitedwarf.bench.speed import Sample
 from whitedwarf.bench.spread import quartiles
 from whitedwarf.bench.traffic import LayerTraffic
@@ -24,7 +23,6 @@ class Report:
     machine: Machine
     traffic: LayerTraffic
     samples: Sequence[Sample]
-    peer: Sequence[PeerResult] = ()
 
     @property
     def limit_s(self) -> float:
@@ -54,7 +52,6 @@ class Report:
         ]
         lines += [self._row(sample) for sample in self.samples]
         lines += [line for sample in self._ends for line in self._layer_lines(sample)]
-        lines += [f"llama-bench {p.name:>8} {p.tokens_per_s:8.2f} ± {p.deviation:.2f} t/s" for p in self.peer]
         return "\n".join(lines)
 
     @property
@@ -97,7 +94,6 @@ class Report:
             "bytes_per_token": asdict(self.traffic.total),
             "limit_s": self.limit_s,
             "samples": [self._sample(sample) for sample in self.samples],
-            "peer": [asdict(p) for p in self.peer],
         }
 
     def _sample(self, sample: Sample) -> dict[str, object]:

@@ -4,6 +4,7 @@ Counts each dense matrix once and of the routed experts only those used; the emb
 they are small beside the weights until contexts get very long.
 """
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -70,6 +71,18 @@ def layer_traffic(tensors: TensorMap, hp: Hyperparameters) -> LayerTraffic:
 def traffic_per_token(tensors: TensorMap, hp: Hyperparameters) -> Traffic:
     """Bytes that decoding one token of one sequence touches."""
     return layer_traffic(tensors, hp).total
+
+
+def operations_per_token(tensors: TensorMap, hp: Hyperparameters) -> int:
+    """Multiplications and additions with weights that reading one token takes, without the head and attention."""
+    weights = 0
+    for name, tensor in tensors.items():
+        block = re.match(r"blk\.(\d+)\.", name)
+        if block is None or int(block[1]) >= hp.num_layers or len(tensor.shape) < 2 or "tid2eid" in name:
+            continue
+        used = hp.num_experts_used / hp.num_experts if len(tensor.shape) == 3 else 1
+        weights += round(math.prod(tensor.shape) * used)
+    return 2 * weights
 
 
 def _dense_bytes(tensor: Tensor) -> int:

@@ -1,8 +1,7 @@
-"""`whitedwarf bench`: speed at growing contexts, the distance to the memory's limit, and a peer in the same run."""
+"""`whitedwarf bench`: speed at growing contexts, and the distance to the memory's limit."""
 
 import json
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +11,6 @@ from cyclopts.validators import Number
 
 from whitedwarf.bench.frontiers import csv_text, frontiers, speeds
 from whitedwarf.bench.machine import measured_machine
-from whitedwarf.bench.peer import PeerRun, run_peer
 from whitedwarf.bench.plot import Picture, check_plot, draw_speeds
 from whitedwarf.bench.report import Report
 from whitedwarf.bench.speed import Plan, measure
@@ -46,7 +44,6 @@ def command(
     csv_file: Annotated[Path | None, Parameter(name="--csv")] = None,
     plot: Path | None = None,
     dump_frontier_logits_dir: Path | None = None,
-    llama_bench: Path | None = None,
     output: OutputSettings = DEFAULT_OUTPUT,
     model: ModelSettings = DEFAULT_MODEL,
 ) -> None:
@@ -77,8 +74,6 @@ def command(
         Also draw them (.svg, .png); needs matplotlib.
     dump_frontier_logits_dir
         Folder for the logits after each context length, one JSON file each.
-    llama_bench
-        A llama-bench of llama.cpp: runs the same file after us. `bench peers` takes turns and tells more.
     """
     if ctx_max is not None:
         frontiers(ctx_start, ctx_max, step_incr, step_mul)
@@ -107,11 +102,6 @@ def command(
         repeats=repeats,
     )
     report = _measure(loaded, plan, prompt.describe(), dump_frontier_logits_dir)
-    if llama_bench is not None:
-        peer = run_peer(
-            PeerRun(llama_bench, loaded.gguf.paths[0], ctx_start, max(gen_tokens, 1), report.machine.threads)
-        )
-        report = replace(report, peer=peer)
     if csv_file is not None:
         write_text(csv_file, csv_text(report.samples, repeats))
         told(csv_file)
