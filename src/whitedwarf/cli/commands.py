@@ -23,6 +23,7 @@ COMMANDS = (
     Command("perplexity", "whitedwarf.cli.perplexity", "how well the model predicts a text"),
     Command("bench recipe", "whitedwarf.cli.bench_recipe", "requests to token ids, beside DeepSeek's own library"),
     Command("bench serve", "whitedwarf.cli.bench_serve", "a server under load: overhead, streams, long prompts"),
+    Command("bench plot", "whitedwarf.cli.bench_plot", "a picture of a CSV file of speeds at growing contexts"),
     Command(
         "bench", "whitedwarf.cli.bench", "prefill and decode speed beside the memory's limit, and beside llama.cpp"
     ),
