@@ -138,3 +138,26 @@ def test_bad_points_and_peers_are_told(in_process: InProcess, words: list[str], 
     code, out, err = in_process(["bench", *words])
     assert (code, out) == (2, "")
     assert message in err
+
+
+def test_several_sequences_decode_together(in_process: InProcess, babbler: Path) -> None:
+    code, out, _ = in_process(
+        ["bench", "batch", "-m", str(babbler), "--sequences", "1,3", "-d", "4", "-n", "1", "-r", "2"]
+    )
+    document = json.loads(out.splitlines()[-1])
+    assert (code, [sample["sequences"] for sample in document["samples"]]) == (0, [1, 3])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--sequences", "0"], "--sequences 0: expected whole numbers from 1"),
+        (["--sequences", "1,300"], "at most 256 together"),
+        (["-d", "40000"], "--depth and --steps need"),
+        (["--json", "no/such/x.json"], "cannot write"),
+    ],
+)
+def test_bad_batches_are_told(in_process: InProcess, words: list[str], message: str) -> None:
+    code, out, err = in_process(["bench", "batch", *words])
+    assert (code, out) == (2, "")
+    assert message in err
