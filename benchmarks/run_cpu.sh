@@ -83,7 +83,7 @@ fi
 if wanted f4 && model f4 4 q2; then
     if [ $quick = 1 ]; then
         peers f4 "$file" -p 512 -n 64 --rounds 5
-        peers f4_long "$file" -p 2048 -n 0 --rounds 3 --micro-batches 512,2048 --repack 0
+        peers f4_long "$file" -p 2048 -n 0 --rounds 3 --micro-batches 2048 --repack 0
         bench f4_depths points -m "$file" -p 512 -n 32 -d 0,2048,16384,32768 -r 5
     else
         peers f4 "$file" -p 512,2048 -n 64 --rounds 5
@@ -106,7 +106,7 @@ for name in f6:6:q2 q3:3:q4 m3:3:mxfp4; do
     done_with
 done
 if wanted kernels; then
-    bench kernels kernels -r $([ $quick = 1 ] && echo 5 || echo 9) --budget-s $([ $quick = 1 ] && echo 0.3 || echo 1)
+    bench kernels kernels -r $([ $quick = 1 ] && echo 3 || echo 9) --budget-s $([ $quick = 1 ] && echo 0.3 || echo 1)
 fi
 
 "$python" "$root/benchmarks/summary.py" "$out" | tee "$out/summary.txt"
