@@ -59,7 +59,7 @@ def command(
     ctx_start
         First context length.
     ctx_max
-        Last context length. Default: 32768, or what the model has room for.
+        Last context length. Default: 32768, or what there is room for.
     ctx_alloc
         Context length that the model is given. Default: --ctx-max and --gen-tokens and one.
     step_incr
@@ -90,7 +90,7 @@ def command(
     if model.context is not None and ctx_alloc is not None:
         raise UsageError("--ctx and --ctx-alloc are the same here: give one")
     loaded = open_for(model, ctx_max and ctx_max + gen_tokens + 1, ctx_alloc, "--ctx-max and --gen-tokens")
-    ctx_max = ctx_max or max(ctx_start, min(DEFAULT_CTX_MAX, loaded.native_context - gen_tokens - 1))
+    ctx_max = ctx_max or max(ctx_start, min(DEFAULT_CTX_MAX, _room(loaded) - gen_tokens - 1))
     loaded = _with_room(loaded, ctx_max + gen_tokens + 1)
     for path in files:
         check_output(path, loaded.gguf.paths)
@@ -143,6 +143,11 @@ def _measure(loaded: LoadedModel, plan: Plan, prompt: str, logits_dir: Path | No
         int8_peak(ops.kernels),
         peak_bytes,
     )
+
+
+def _room(loaded: LoadedModel) -> int:
+    """The most tokens of context there can be: those asked for, else all that the model has."""
+    return loaded.settings.context or loaded.native_context
 
 
 def _with_room(loaded: LoadedModel, needed: int) -> LoadedModel:
