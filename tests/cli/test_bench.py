@@ -161,3 +161,31 @@ def test_bad_batches_are_told(in_process: InProcess, words: list[str], message: 
     code, out, err = in_process(["bench", "batch", *words])
     assert (code, out) == (2, "")
     assert message in err
+
+
+def test_kernels_are_shown_beside_the_limits(
+    in_process: InProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("whitedwarf.cli.bench_kernels.measured_peaks", lambda kernels: ())
+    words = ["bench", "kernels", "--parts", "quantise", "--rows", "1,2", "--levels", "all", "-r", "1", "-t", "1"]
+    code, out, _ = in_process([*words, "--json", str(tmp_path / "k.json")])
+    document = json.loads(out.splitlines()[-1])
+    assert code == 0
+    assert {sample["rows"] for sample in document["samples"]} == {1, 2}
+    assert "scalar" in {sample["level"] for sample in document["samples"]}
+    assert json.loads((tmp_path / "k.json").read_text()) == document
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--levels", "z80"], "--levels: this CPU has scalar"),
+        (["--parts", "linear,x"], "--parts: expected some of linear"),
+        (["--rows", "0"], "--rows 0: expected"),
+        (["--plot", "no/such/x.svg"], "cannot write"),
+    ],
+)
+def test_bad_kernels_are_told(in_process: InProcess, words: list[str], message: str) -> None:
+    code, out, err = in_process(["bench", "kernels", *words])
+    assert (code, out) == (2, "")
+    assert message in err

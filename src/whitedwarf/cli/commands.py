@@ -23,6 +23,9 @@ COMMANDS = (
     Command("perplexity", "whitedwarf.cli.perplexity", "how well the model predicts a text"),
     Command("bench recipe", "whitedwarf.cli.bench_recipe", "requests to token ids, beside DeepSeek's own library"),
     Command("bench serve", "whitedwarf.cli.bench_serve", "a server under load: overhead, streams, long prompts"),
+    Command(
+        "bench kernels", "whitedwarf.cli.bench_kernels", "each kernel at each CPU level beside the machine's limits"
+    ),
     Command("bench batch", "whitedwarf.cli.bench_batch", "decode of several sequences together"),
     Command("bench peers", "whitedwarf.cli.bench_peers", "llama.cpp on the same file in the same run, turn by turn"),
     Command("bench points", "whitedwarf.cli.bench_points", "prefill and decode at single depths, as llama-bench does"),
