@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 NATIVE = ROOT / "native"
 # Which sources each driver needs: portable ones, and of every level.
 DRIVERS = {
-    "levels_driver": (("dispatch", "pool", "matmul", "experts"), ("float", "level", "multiply", "tile", "unpack")),
+    "levels_driver": (("dispatch", "pool", "matmul", "experts"), ("float", "level", "multiply", "panel", "tile", "unpack")),
     "neon_rows_driver": (("rows", "row_level"), ("row_level",)),
 }
 FLAGS = ("-std=c++20", "-O1", "-Wall", "-Wextra", "-ffp-contract=off", "-pthread", f"-I{NATIVE}")
@@ -27,6 +27,7 @@ LEVEL_FLAGS = {
     "neon": ("-march=armv8.2-a+dotprod",),
     "avx2": AVX2,
     "avx512": (*AVX512, "-Wno-uninitialized", "-Wno-maybe-uninitialized"),
+    "amx": (*AVX512, "-mamx-tile", "-mamx-int8", "-Wno-uninitialized", "-Wno-maybe-uninitialized"),
 }
 CROSS_COMPILER = shutil.which("aarch64-linux-gnu-g++")
 EMULATOR = shutil.which("qemu-aarch64")

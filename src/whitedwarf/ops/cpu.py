@@ -51,7 +51,7 @@ class CpuOps:
 
     @property
     def level(self) -> str:
-        """The CPU level in use: scalar, avx2, avx512 or neon."""
+        """The CPU level in use: scalar, avx2, avx512, amx or neon."""
         return self.kernels.level
 
     def weight(self, tensor: Tensor) -> Weight:
