@@ -63,7 +63,7 @@ template <int kGranule, int kCount>
     order_memory();
 }
 
-// Their scaled sums, for kInputCount rows (some may be no rows: what they get is not used).
+// Adds their scaled products to the sums.
 template <int kGranule, bool kHasMin, int kCount>
 [[gnu::always_inline]] inline void take_in(const Panel& w, const Inputs& x, int64_t first, int lane,
                                            const Products& from, float (*sums)[kHalves][16]) {
@@ -159,17 +159,18 @@ void multiply(const Layout& layout, const uint8_t* weights, int64_t row_bytes, i
     uint8_t* for_panel = scratch + copies_bytes(x.padded);
     const auto panel =
         avx512::build_panel(layout, avx512::Signs::kPlain, weights, row_bytes, num_rows, cols, for_panel);
-    const auto multiply_some = layout.granule == 32 ? layout.has_min ? multiply_inputs<32, true> : multiply_inputs<32, false>
+    const auto multiply_some = layout.granule == 32 ? layout.has_min ? multiply_inputs<32, true>
+                                                                     : multiply_inputs<32, false>
                                : layout.has_min     ? multiply_inputs<16, true>
                                                     : multiply_inputs<16, false>;
-    Tiles tiles;
     int configured = 0;
     for (int64_t i = 0; i < list.count; i += kTileInputs) {
         const int count = list.count - i < kTileInputs ? int(list.count - i) : kTileInputs;
-        if (count != configured) tiles.configure(TileShapes(configured = count, layout.granule));
+        if (count != configured) configure_tiles(TileShapes(configured = count, layout.granule));
         const Inputs inputs = inputs_of(x, list.rows + i, count, reinterpret_cast<int8_t*>(scratch));
         multiply_some(panel, inputs, num_rows, {out.data + i * out.stride, out.stride});
     }
+    _tile_release();
 }
 
 }  // namespace whitedwarf::amx

@@ -27,19 +27,10 @@ struct alignas(64) TileShapes {
 // GCC's intrinsics do not tell the compiler that they read and write memory.
 static inline void order_memory() { asm volatile("" ::: "memory"); }
 
-// Tiles are configured while one of these lives. A thread that leaves them configured would make every switch of
-// threads save 8 KB.
-class Tiles {
-public:
-    Tiles() = default;
-    Tiles(const Tiles&) = delete;
-    Tiles& operator=(const Tiles&) = delete;
-    ~Tiles() { _tile_release(); }
-
-    void configure(const TileShapes& shapes) {
-        order_memory();
-        _tile_loadconfig(&shapes);
-    }
-};
+// To be undone by _tile_release: a thread that leaves its tiles configured makes every switch of threads save 8 KB.
+static inline void configure_tiles(const TileShapes& shapes) {
+    order_memory();
+    _tile_loadconfig(&shapes);
+}
 
 }  // namespace whitedwarf::amx
