@@ -1,6 +1,7 @@
 """Types of the native module (native/bindings*.cpp). Arrays are C-contiguous and never converted; `out` is written."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,9 @@ from whitedwarf.prompt.special import SpecialToken
 _Floats = npt.NDArray[np.floating]  # float32, or TypeError
 _Ints = npt.NDArray[np.int32]
 _Bytes = npt.NDArray[np.uint8]
+
+_Newest = tuple[npt.NDArray[Any], int, int]  # buffer, first, keep
+_Pooled = tuple[_Newest, _Newest, _Bytes]  # values, gates, rows
 
 class BytePairs:
     def __init__(self, ids: dict[str, int], alphabet: list[str], merges: Sequence[tuple[str, str]]) -> None: ...
@@ -37,6 +41,12 @@ class Kernels:
         def __init__(self, kind: int, dims: int, rope_dims: int) -> None: ...
         @property
         def row_bytes(self) -> int: ...
+
+    class Buffers:
+        def __init__(self, layers: Sequence[tuple[_Newest, _Pooled | None, _Pooled | None]]) -> None: ...
+
+    class Spans:
+        def __init__(self, buffers: list[Kernels.Buffers], starts: _Ints, counts: _Ints) -> None: ...
 
     def __init__(self, threads: int = 0, level: str = "auto") -> None: ...
     @staticmethod
@@ -151,4 +161,38 @@ class Kernels:
         normalise: bool,
         experts: _Ints,
         weights: _Floats,
+    ) -> None: ...
+
+    # Over all spans of a pass (bindings_spans.cpp)
+    def pool(
+        self,
+        spans: Spans,
+        layer: int,
+        pool: int,
+        values: _Floats,
+        gates: _Floats,
+        ratio: int,
+        ape: _Floats,
+        norm: _Floats,
+        turns: _Floats,
+        epsilon: float,
+        format: RowFormat,
+    ) -> None: ...
+    def pick(
+        self, spans: Spans, layer: int, queries: _Floats, weights: _Floats, format: RowFormat, counts: _Ints, out: _Ints
+    ) -> None: ...
+    def attend(
+        self,
+        spans: Spans,
+        layer: int,
+        queries: _Floats,
+        rows: _Bytes,
+        format: RowFormat,
+        positions: _Ints,
+        window_length: int,
+        counts: _Ints | None,
+        picked: _Ints | None,
+        sinks: _Floats,
+        turns: _Floats,
+        out: _Floats,
     ) -> None: ...

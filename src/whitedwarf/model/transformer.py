@@ -34,17 +34,13 @@ class Transformer:
 
     @classmethod
     def load(cls, tensors: TensorMap, config: ModelConfig, ops: Ops) -> "Transformer":
-        params, hp = Parameters(tensors, ops), config.hp
-        plain, compressed = Rope.plain(hp), Rope.compressed(hp)
-        layers = tuple(
-            Layer.load(params.below(f"blk.{plan.index}."), config, plan, compressed if plan.ratio else plain)
-            for plan in config.layers
-        )
+        params = Parameters(tensors, ops)
+        layers = tuple(Layer.load(params.below(f"blk.{plan.index}."), config, plan) for plan in config.layers)
         return cls(
             ops=ops,
             config=config,
-            plain_rope=plain,
-            compressed_rope=compressed,
+            plain_rope=Rope.plain(config.hp),
+            compressed_rope=Rope.compressed(config.hp),
             embedding=params.matrix("token_embd"),
             layers=layers,
             head_hyper=params.hyper_head("output_hc", "output_norm"),
@@ -77,7 +73,7 @@ class Transformer:
             raise ValueError("a forward pass needs at least one span, and every span at least one token")
         if len({id(span.state) for span in spans}) != len(spans):
             raise ValueError("two spans of one pass share a state: join them into one span")
-        batch = Batch.of(spans, self.plain_rope, self.compressed_rope, observe)
+        batch = Batch.of(spans, self.ops, self.plain_rope, self.compressed_rope, observe)
         check_ids(batch.ids, self.config.vocab_size)
         return batch
 

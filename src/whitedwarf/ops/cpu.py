@@ -4,9 +4,12 @@ Promises what ops/base.py asks for, in float32, and more: the same bits at every
 threads. Knows no arithmetic itself; native/level.h and native/row_level.h state it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from whitedwarf._native import Kernels, Matrix
 from whitedwarf.ops.base import (
@@ -19,6 +22,7 @@ from whitedwarf.ops.base import (
     HyperSettings,
     HyperWeights,
     IntArray,
+    Pooling,
     RouterWeights,
     RowFormat,
     RowKind,
@@ -26,7 +30,11 @@ from whitedwarf.ops.base import (
     Visible,
     Weight,
 )
+from whitedwarf.ops.spans import SLACK_ROWS, NewestRows, Pool, PooledStore, SpanRows, Spans, Stores, store_of
 from whitedwarf.weights.tensors import Tensor
+
+Newest = tuple[npt.NDArray[Any], int, int]  # buffer, first, keep
+Pooled = tuple[Newest, Newest, ByteArray]  # values, gates, rows
 
 ROW_KINDS = {RowKind.F32: 0, RowKind.F16: 1, RowKind.PACKED_KV: 2, RowKind.PACKED_KEY: 3, RowKind.PACKED_KV_F16: 4}
 
@@ -37,6 +45,15 @@ class CpuWeight:
 
     matrix: Matrix
     shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CpuSpans:
+    """The spans of a pass, and the kernels' view of them."""
+
+    parts: tuple[SpanRows, ...]
+    native: "Kernels.Spans"
+    long_parts: tuple[SpanRows, ...]  # of more rows than buffers have slack
 
 
 class CpuOps:
@@ -199,6 +216,68 @@ class CpuOps:
         self.kernels.swiglu(x, *_block(block), out, self.quality)
         return out
 
+    def spans(self, parts: Sequence[SpanRows]) -> Spans:
+        buffers = [_bound(part.state) for part in parts]
+        starts = np.array([part.start for part in parts], np.int32)
+        counts = np.array([part.num_tokens for part in parts], np.int32)
+        long_parts = tuple(part for part in parts if part.num_tokens > SLACK_ROWS)
+        return CpuSpans(tuple(parts), Kernels.Spans(buffers, starts, counts), long_parts)
+
+    def pool(
+        self,
+        spans: Spans,
+        layer: int,
+        pool: Pool,
+        values: FloatArray,
+        gates: FloatArray,
+        how: Pooling,
+        turns: FloatArray,
+    ) -> None:
+        format = self._format(how.format)
+        norms = how.ratio, how.ape, how.norm, turns, how.epsilon
+        own = _own(spans)
+        self.kernels.pool(own.native, layer, pool.value, values, gates, *norms, format)
+        for part in own.long_parts:
+            store = store_of(part.state.layers[layer], pool)
+            store.values.replaced(part.start, part.num_tokens)
+            store.gates.replaced(part.start, part.num_tokens)
+
+    def pick(
+        self,
+        spans: Spans,
+        layer: int,
+        queries: FloatArray,
+        weights: FloatArray,
+        format: RowFormat,
+        counts: IntArray,
+        top: int,
+    ) -> IntArray | None:
+        if counts.max() <= top:
+            return None
+        out = np.empty((len(queries), top), np.int32)
+        self.kernels.pick(_own(spans).native, layer, queries, weights, self._format(format), counts, out)
+        return out
+
+    def attend(
+        self,
+        spans: Spans,
+        layer: int,
+        queries: FloatArray,
+        rows: ByteArray,
+        format: RowFormat,
+        visible: Visible,
+        sinks: FloatArray,
+        turns: FloatArray,
+    ) -> FloatArray:
+        n, heads, width = queries.shape
+        out = _floats(n, heads * width)
+        seen = visible.positions, visible.window, visible.counts, visible.picked
+        own = _own(spans)
+        self.kernels.attend(own.native, layer, queries, rows, self._format(format), *seen, sinks, turns, out)
+        for part in own.long_parts:
+            part.state.layers[layer].window.replaced(part.start, part.num_tokens)
+        return out
+
     def decode_rows(self, rows: Rows) -> FloatArray:
         out = _floats(len(rows.data), rows.format.dims)
         self.kernels.decode_rows(rows.data, self._format(rows.format), out)
@@ -223,3 +302,24 @@ def _matrix(weight: Weight) -> Matrix:
 
 def _block(block: ExpertWeights) -> tuple[Matrix, Matrix, Matrix, float]:
     return _matrix(block.gate), _matrix(block.up), _matrix(block.down), block.limit
+
+
+def _own(spans: Spans) -> CpuSpans:
+    assert isinstance(spans, CpuSpans)
+    return spans
+
+
+def _bound(state: Stores) -> "Kernels.Buffers":
+    """The kernels' view of a sequence's buffers, made anew when one of them is another or begins elsewhere."""
+    if not isinstance(state.bound, Kernels.Buffers):
+        layers = [(_newest(layer.window), _pooled(layer.compressor), _pooled(layer.indexer)) for layer in state.layers]
+        state.bound = Kernels.Buffers(layers)
+    return state.bound
+
+
+def _newest(rows: NewestRows) -> Newest:
+    return rows.buffer, rows.first, rows.keep
+
+
+def _pooled(store: PooledStore | None) -> Pooled | None:
+    return None if store is None else (_newest(store.values), _newest(store.gates), store.rows.buffer)
