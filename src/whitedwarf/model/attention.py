@@ -10,7 +10,7 @@ from whitedwarf.model.compressor import Compressor
 from whitedwarf.model.config import ModelConfig
 from whitedwarf.model.indexer import Indexer, IndexInputs
 from whitedwarf.model.parameters import Parameters
-from whitedwarf.ops.base import FloatArray, Ops, Visible, Weight
+from whitedwarf.ops.base import FloatArray, Ops, RowFormat, Visible, Weight
 from whitedwarf.ops.spans import Pool
 
 
@@ -28,6 +28,7 @@ class Attention:
     sinks: FloatArray  # (H,)
     output_groups: Weight  # (G o, H d / G)
     output: Weight  # (D, G o)
+    format: RowFormat  # of the stored rows
     ratio: int
     compressor: Compressor | None
     indexer: Indexer | None
@@ -51,6 +52,7 @@ class Attention:
             sinks=params.vector("attn_sinks"),
             output_groups=params.matrix("attn_output_a"),
             output=params.matrix("attn_output_b"),
+            format=config.kv_format,
             ratio=ratio,
             compressor=compressor,
             indexer=indexer,
@@ -62,12 +64,12 @@ class Attention:
         turns = batch.compressed_turns if self.ratio else batch.turns
         low_rank_query = ops.rms_norm(ops.linear(x, self.query_down), self.query_norm, hp.rms_epsilon)
         queries = ops.query(ops.linear(low_rank_query, self.query_up), hp.num_heads, turns, hp.rms_epsilon)
-        rows = ops.kv_rows(ops.linear(x, self.kv), self.kv_norm, turns, hp.rms_epsilon, self.config.kv_format)
+        rows = ops.kv_rows(ops.linear(x, self.kv), self.kv_norm, turns, hp.rms_epsilon, self.format)
         compressor_inputs = self.compressor.inputs(x) if self.compressor else None
         index_inputs = self.indexer.inputs(x, low_rank_query, batch) if self.indexer else None
 
         visible = self._visible(compressor_inputs, index_inputs, batch, layer)
-        heads = ops.attend(batch.spans, layer, queries, rows, self.config.kv_format, visible, self.sinks, turns)
+        heads = ops.attend(batch.spans, layer, queries, rows, self.format, visible, self.sinks, turns)
         return ops.linear(ops.grouped_linear(heads, self.output_groups, hp.num_output_groups), self.output)
 
     def _visible(

@@ -66,8 +66,8 @@ class Batch:
         parts = tuple(_parts(spans))
         for part in parts:
             part.state.make_room(part.num_tokens)
-        ids = np.concatenate([span.ids for span in spans]).astype(np.int32)
-        positions = np.concatenate([np.arange(part.start, part.end, dtype=np.int32) for part in parts])
+        ids = np.concatenate([span.ids for span in spans]).astype(np.int32, copy=False)
+        positions = _positions(parts, len(ids))
         turns = plain.turns(positions), compressed.turns(positions)
         ratios = {ratio for ratio in parts[0].state.ratios if ratio}
         windows = {ratio: _windows(parts, positions, ratio, compressed) for ratio in ratios}
@@ -81,15 +81,21 @@ class Batch:
 
 def check_ids(ids: Ids, vocab_size: int) -> None:
     """Refuse ids that no embedding row stands for."""
-    bad_ids = ids[(ids < 0) | (ids >= vocab_size)]
-    if len(bad_ids):
+    if ids.min() < 0 or ids.max() >= vocab_size:
+        bad_ids = ids[(ids < 0) | (ids >= vocab_size)]
         raise UsageError(
             f"token id {bad_ids[0]} is not in this model's vocabulary of {vocab_size} (ids 0..{vocab_size - 1})"
         )
 
 
+def _positions(parts: Sequence[Part], num_rows: int) -> IntArray:
+    if len(parts) == num_rows:  # a token of each, as in decoding
+        return np.array([part.start for part in parts], np.int32)
+    return np.concatenate([np.arange(part.start, part.end, dtype=np.int32) for part in parts])
+
+
 def _windows(parts: Sequence[Part], positions: IntArray, ratio: int, rope: Rope) -> Windows:
-    return Windows((positions + 1) // np.int32(ratio), rope.turns(closed_windows(parts, ratio)))
+    return Windows((positions + np.int32(1)) // np.int32(ratio), rope.turns(closed_windows(parts, ratio)))
 
 
 def _parts(spans: Sequence[Span]) -> Iterator[Part]:

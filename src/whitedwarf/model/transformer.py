@@ -5,6 +5,7 @@ Knows arrays and operations only: no text, no files beyond the tensors it is giv
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 
@@ -80,20 +81,22 @@ class Transformer:
     def _logits(self, streams: FloatArray, spans: Sequence[Span], batch: Batch) -> list[Logits]:
         """Head over the wanted rows only, all spans in one product (2.8)."""
         wanted = [_wanted_rows(span, part.rows) for span, part in zip(spans, batch.parts, strict=True)]
-        rows = np.concatenate(wanted)
-        if len(rows) == 0:
+        ends = list(accumulate(map(len, wanted)))
+        if ends[-1] == 0:
             return [np.empty((0, self.config.vocab_size), np.float32) for _ in spans]
-        mixed = self.ops.hyper_head(np.ascontiguousarray(streams[rows]), self.head_hyper, self.config.hyper)
+        if ends[-1] < len(streams):
+            streams = np.ascontiguousarray(streams[[row for rows in wanted for row in rows]])
+        mixed = self.ops.hyper_head(streams, self.head_hyper, self.config.hyper)
         batch.watch("head_input", len(self.layers), mixed)
         logits = self.ops.linear(mixed, self.head).astype(np.float32, copy=False)
-        return np.split(logits, np.cumsum([len(w) for w in wanted])[:-1])
+        return [logits[end - len(rows) : end] for rows, end in zip(wanted, ends, strict=True)]
 
 
-def _wanted_rows(span: Span, rows: slice) -> np.ndarray:
+def _wanted_rows(span: Span, rows: slice) -> range:
     match span.logits:
         case "all":
-            return np.arange(rows.start, rows.stop)
+            return range(rows.start, rows.stop)
         case "last":
-            return np.array([rows.stop - 1])
+            return range(rows.stop - 1, rows.stop)
         case _:
-            return np.empty(0, np.int64)
+            return range(0)

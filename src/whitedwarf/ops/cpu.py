@@ -64,7 +64,7 @@ class CpuOps:
     def __init__(self, threads: int = 0, quality: bool = False, level: str = "auto") -> None:
         self.kernels = Kernels(threads, level)
         self.quality = quality
-        self._formats: dict[RowFormat, Kernels.RowFormat] = {}
+        self._formats: dict[tuple[str, int, int], Kernels.RowFormat] = {}
 
     @property
     def level(self) -> str:
@@ -284,10 +284,11 @@ class CpuOps:
         return out
 
     def _format(self, format: RowFormat) -> "Kernels.RowFormat":
-        found = self._formats.get(format)
+        key = format.kind.value, format.dims, format.rope_dims  # its own hash takes longer than some kernels
+        found = self._formats.get(key)
         if found is None:
             found = Kernels.RowFormat(ROW_KINDS[format.kind], format.dims, format.rope_dims)
-            self._formats[format] = found
+            self._formats[key] = found
         return found
 
 

@@ -104,5 +104,6 @@ def store_of(layer: LayerStore, pool: Pool) -> PooledStore:
 
 def closed_windows(parts: Sequence[SpanRows], ratio: int) -> npt.NDArray[np.int32]:
     """First positions of the windows that close in this pass, span after span."""
-    starts = [np.arange(part.start // ratio, part.end // ratio, dtype=np.int32) for part in parts]
-    return np.concatenate(starts) * np.int32(ratio)
+    groups = ((part.start // ratio, part.end // ratio) for part in parts)
+    closed = [np.arange(first, end, dtype=np.int32) for first, end in groups if first < end]
+    return np.concatenate(closed) * np.int32(ratio) if closed else np.empty(0, np.int32)
