@@ -16,8 +16,6 @@ void clear_last_superblock(const IntegerRows& x, int64_t row) {
     }
 }
 
-int64_t parts(int64_t total, int64_t each) { return (total + each - 1) / each; }
-
 // How a product is cut into work items.
 struct Cut {
     int64_t height;  // weight rows
@@ -30,7 +28,7 @@ struct Cut {
         if (!is_float || activation_rows < kChunkInputs / 4) return;
         height = kFloatTileRows;
         inputs = kChunkInputs;
-        while (inputs > kChunkInputs / 4 && parts(weight_rows, height) * parts(activation_rows, inputs) < threads * 4)
+        while (inputs > kChunkInputs / 4 && pieces(weight_rows, height) * pieces(activation_rows, inputs) < threads * 4)
             inputs /= 2;
     }
 };
@@ -90,7 +88,7 @@ void Kernels::linear(const float* x, int64_t rows, const MatrixView& w, int64_t 
     const Activations input = prepare(x, rows * groups, w, quality, input_);
     const int64_t group_rows = w.rows / groups;
     const Cut cut(w.rows, rows, input.integers.granule == 0, pool_.threads());
-    const int64_t tiles = parts(group_rows, cut.height), chunks = parts(rows, cut.inputs);
+    const int64_t tiles = pieces(group_rows, cut.height), chunks = pieces(rows, cut.inputs);
     // Row r of x, group g, is row r * groups + g of `input`.
     auto* lists = reinterpret_cast<int32_t*>(lists_.reserve(rows * groups * int64_t(sizeof(int32_t))));
     for (int64_t g = 0; g < groups; ++g)

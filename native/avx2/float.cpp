@@ -18,6 +18,7 @@ __m256 load8(const uint8_t* row, int64_t k) {
 // kRows weight rows times kInputs activation rows; their product is at most 4, for want of registers.
 template <Type kType, int kRows, int kInputs>
 void multiply_block(const uint8_t* weights, int64_t row_bytes, const FloatRows& x, const int32_t* rows, Output out) {
+    constexpr int kWeightBytes = kType == F32 ? 4 : 2;
     const float* inputs[kInputs];
     for (int t = 0; t < kInputs; ++t) inputs[t] = x.x + rows[t] * x.cols;
     __m256 acc[kRows][kInputs][2];
@@ -29,6 +30,9 @@ void multiply_block(const uint8_t* weights, int64_t row_bytes, const FloatRows& 
             __m256 in[kInputs];
             for (int t = 0; t < kInputs; ++t) in[t] = _mm256_loadu_ps(inputs[t] + k + 8 * half);
             for (int r = 0; r < kRows; ++r) {
+                // The same place of the rows that come next: these here are read once.
+                if (kRows > 1 && half == 0 && k % (64 / kWeightBytes) == 0)
+                    prefetch_ahead(weights + r * row_bytes + kWeightBytes * k, kRows * row_bytes);
                 const __m256 w = load8<kType>(weights + r * row_bytes, k + 8 * half);
                 for (int t = 0; t < kInputs; ++t) acc[r][t][half] = _mm256_fmadd_ps(w, in[t], acc[r][t][half]);
             }

@@ -29,6 +29,7 @@ __mmask16 first_columns(int64_t count) { return __mmask16((1u << count) - 1); }
 
 template <Type kType, int kRows, int kInputs>
 void multiply_block(const uint8_t* weights, int64_t row_bytes, const FloatRows& x, const int32_t* rows, Output out) {
+    constexpr int kWeightBytes = kType == F32 ? 4 : 2;
     const float* inputs[kInputs];
     for (int t = 0; t < kInputs; ++t) inputs[t] = x.x + rows[t] * x.cols;
     __m512 acc[kRows][kInputs];
@@ -39,6 +40,9 @@ void multiply_block(const uint8_t* weights, int64_t row_bytes, const FloatRows& 
         __m512 in[kInputs];
         for (int t = 0; t < kInputs; ++t) in[t] = _mm512_loadu_ps(inputs[t] + k);
         for (int r = 0; r < kRows; ++r) {
+            // The same place of the rows that come next: these here are read once.
+            if (kRows > 1 && k % (64 / kWeightBytes) == 0)
+                prefetch_ahead(weights + r * row_bytes + kWeightBytes * k, kRows * row_bytes);
             const __m512 w = load16<kType>(weights + r * row_bytes, k);
             for (int t = 0; t < kInputs; ++t) acc[r][t] = _mm512_fmadd_ps(w, in[t], acc[r][t]);
         }

@@ -18,6 +18,7 @@ float32x4_t load4(const uint8_t* row, int64_t k) {
 
 template <Type kType, int kRows, int kInputs>
 void multiply_block(const uint8_t* weights, int64_t row_bytes, const FloatRows& x, const int32_t* rows, Output out) {
+    constexpr int kWeightBytes = kType == F32 ? 4 : 2;
     const float* inputs[kInputs];
     for (int t = 0; t < kInputs; ++t) inputs[t] = x.x + rows[t] * x.cols;
     float32x4_t acc[kRows][kInputs][kQuarters];
@@ -30,6 +31,9 @@ void multiply_block(const uint8_t* weights, int64_t row_bytes, const FloatRows& 
             float32x4_t in[kInputs];
             for (int t = 0; t < kInputs; ++t) in[t] = vld1q_f32(inputs[t] + k + 4 * i);
             for (int r = 0; r < kRows; ++r) {
+                // The same place of the rows that come next: these here are read once.
+                if (kRows > 1 && i == 0 && k % (64 / kWeightBytes) == 0)
+                    prefetch_ahead(weights + r * row_bytes + kWeightBytes * k, kRows * row_bytes);
                 const float32x4_t w = load4<kType>(weights + r * row_bytes, k + 4 * i);
                 for (int t = 0; t < kInputs; ++t) acc[r][t][i] = vfmaq_f32(acc[r][t][i], w, in[t]);
             }
