@@ -378,7 +378,8 @@ void bind_attention(nb::class_<Kernels>& kernels) {
              "post"_a.noconvert(), "combination"_a.noconvert(), "quality"_a,
              "streams (n, S, D) and mix (2S + SS, S D) -> out (n, D), post, combination.")
         .def("hyper_out", hyper_out_rows, "streams"_a.noconvert(), "output"_a.noconvert(), "post"_a.noconvert(),
-             "combination"_a.noconvert(), "out"_a.noconvert(), "post_k output + sum_j C[j, k] streams[j]; out may be streams.")
+             "combination"_a.noconvert(), "out"_a.noconvert(),
+             "post_k output + sum_j C[j, k] streams[j]; out may be streams.")
         .def("hyper_head", hyper_head_rows, "streams"_a.noconvert(), "mix"_a, "base"_a.noconvert(),
              "scale"_a.noconvert(), "norm"_a.noconvert(), "rms_epsilon"_a, "epsilon"_a, "out"_a.noconvert(),
              "quality"_a, "streams (n, S, D) and mix (S, S D) -> out (n, D).")

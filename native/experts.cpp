@@ -16,6 +16,8 @@ namespace {
 
 constexpr int64_t kFewTokens = 16;  // up to here a piece of work is so small that it may be cut finer
 constexpr int kFineRuns = 64, kFinestRuns = 128;  // per thread
+// Panels per thread: each reads the whole middle, so many tokens want few.
+constexpr int kPanels = 8, kFewPanels = 32;
 
 // One expert and the (token, slot) pairs that selected it.
 struct Group {
@@ -183,7 +185,8 @@ void Kernels::experts(const float* x, const Routing& routing, const FeedForward&
         else
             network.middle.integers = reserve_integers(scratch, pairs, ffn.gate.rows, ffn.down.layout->granule);
         longest = std::max(longest, network.plan.longest);
-        kernel_bytes = std::max({kernel_bytes, level_.scratch_bytes(ffn.gate.cols), level_.scratch_bytes(ffn.down.cols)});
+        for (const MatrixView* w : {&ffn.gate, &ffn.down})
+            kernel_bytes = std::max(kernel_bytes, level_.scratch_bytes(w->cols));
         items += network.items();
     }
     kernel_bytes = aligned(kernel_bytes);
@@ -200,7 +203,8 @@ void Kernels::experts(const float* x, const Routing& routing, const FeedForward&
         }
     });
 
-    const int64_t panels = std::min(pieces(depth, kTileRows), int64_t(pool_.threads()) * (tokens <= kFewTokens ? 32 : 8));
+    const int64_t wanted = int64_t(pool_.threads()) * (tokens <= kFewTokens ? kFewPanels : kPanels);
+    const int64_t panels = std::min(pieces(depth, kTileRows), wanted);
     const int64_t panel = pieces(pieces(depth, kTileRows), panels) * kTileRows;
     deal(pool_, pieces(depth, panel), kFinestRuns, [&](int64_t begin, int64_t end, int thread) {
         for (int64_t item = begin; item < end; ++item)

@@ -246,9 +246,17 @@ class Ops(Protocol):
         """(n, D) -> experts (n, k) and their weights (n, k) (2.6)."""
 
     def experts(
-        self, x: FloatArray, experts: IntArray, weights: FloatArray, routed: ExpertWeights, shared: ExpertWeights
+        self,
+        x: FloatArray,
+        experts: IntArray,
+        weights: FloatArray,
+        routed: ExpertWeights,
+        shared: ExpertWeights | None = None,
     ) -> FloatArray:
-        """Sum of the routed experts' outputs (n, D), then the shared one's; a weight goes in before `down` (2.6)."""
+        """Sum of the routed experts' outputs (n, D), then the shared one's if there is one (2.6).
+
+        A weight goes in before `down`.
+        """
 
     def decode_rows(self, rows: Rows) -> FloatArray:
         """Stored rows back to floats (count, dims): for snapshots, tests and tools."""

@@ -188,10 +188,16 @@ class CpuOps:
         return experts, weights
 
     def experts(
-        self, x: FloatArray, experts: IntArray, weights: FloatArray, routed: ExpertWeights, shared: ExpertWeights
+        self,
+        x: FloatArray,
+        experts: IntArray,
+        weights: FloatArray,
+        routed: ExpertWeights,
+        shared: ExpertWeights | None = None,
     ) -> FloatArray:
         out = np.empty_like(x)
-        self.kernels.experts(x, experts, weights, _block(routed), _block(shared), out, self.quality)
+        always = None if shared is None else _block(shared)
+        self.kernels.experts(x, experts, weights, _block(routed), always, out, self.quality)
         return out
 
     def decode_rows(self, rows: Rows) -> FloatArray:

@@ -169,13 +169,20 @@ class ReferenceOps:
         return np.ascontiguousarray(experts), weights * router.scale
 
     def experts(
-        self, x: FloatArray, experts: IntArray, weights: FloatArray, routed: ExpertWeights, shared: ExpertWeights
+        self,
+        x: FloatArray,
+        experts: IntArray,
+        weights: FloatArray,
+        routed: ExpertWeights,
+        shared: ExpertWeights | None = None,
     ) -> FloatArray:
         gate, up, down = _values(routed.gate), _values(routed.up), _values(routed.down)
         total = np.zeros_like(x)
         for i, row in enumerate(x):
             for expert, weight in zip(experts[i], weights[i], strict=True):
                 total[i] += down[expert] @ (_swiglu(gate[expert] @ row, up[expert] @ row, routed.limit) * weight)
+        if shared is None:
+            return total
         hidden = _swiglu(self.linear(x, shared.gate), self.linear(x, shared.up), shared.limit)
         return total + self.linear(hidden, shared.down)
 
