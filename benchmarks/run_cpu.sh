@@ -28,9 +28,12 @@ done
 [ "$minutes" -gt 0 ] || minutes=$([ $quick = 1 ] && echo 20 || echo 600)
 python=${PYTHON:-$([ -x "$root/.venv/bin/python" ] && echo "$root/.venv/bin/python" || echo python3)}
 export PYTHONPATH=${PYTHONPATH:-$root/src}
+[ -z "$peer" ] || [ -x "$peer" ] || { echo "--llama-bench $peer: there is no such program" >&2; exit 2; }
 mkdir -p "$out"
 end=$(($(date +%s) + minutes * 60))
-skipped=()
+skipped=() child=
+# timeout leads a process group of its own: it takes the peer with it.
+trap '[ -z "$child" ] || kill -- "-$child" 2>/dev/null; exit 130' INT TERM
 
 say() { echo "[$(date +%T)] $*" >&2; }
 
@@ -41,7 +44,9 @@ step() {
     began=$(date +%s)
     if [ $left -lt 20 ]; then skipped+=("$name (no time left)"); return 0; fi
     say "$name"
-    if ! timeout "$left" "$@" >"$out/$name.txt" 2>"$out/$name.log"; then
+    timeout "$left" "$@" >"$out/$name.txt" 2>"$out/$name.log" &
+    child=$!
+    if ! wait "$child"; then
         skipped+=("$name ($(tail -1 "$out/$name.log"))")
         return 0
     fi
@@ -76,6 +81,7 @@ PY
     if [ $made = 1 ] && [ $keep = 0 ]; then rm -f "$file"; fi
 }
 
+say "load $(uptime | sed 's/.*average[s]*: *//'); $minutes minutes at most"
 if wanted nano; then
     bench nano points -p 512 -n 128 -r 5
     step nano_once "$python" "$root/benchmarks/one_shot.py" "$out/nano_once.json"

@@ -65,3 +65,17 @@ def test_an_unknown_flag_shows_how_to_use_the_script() -> None:
     done = subprocess.run(["bash", str(FOLDER / "run_cpu.sh"), "--nonsense"], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
     assert "--llama-bench PATH" in done.stderr
+
+
+def test_a_peer_that_is_not_there_is_told_before_anything_is_measured(tmp_path: Path) -> None:
+    command = [
+        "bash",
+        str(FOLDER / "run_cpu.sh"),
+        "--llama-bench",
+        str(tmp_path / "no"),
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, "there is no such program" in done.stderr) == (2, True)
+    assert list(tmp_path.iterdir()) == []
