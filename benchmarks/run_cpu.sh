@@ -28,9 +28,12 @@ done
 [ "$minutes" -gt 0 ] || minutes=$([ $quick = 1 ] && echo 20 || echo 600)
 python=${PYTHON:-$([ -x "$root/.venv/bin/python" ] && echo "$root/.venv/bin/python" || echo python3)}
 export PYTHONPATH=${PYTHONPATH:-$root/src}
+[ -z "$peer" ] || [ -x "$peer" ] || { echo "--llama-bench $peer: there is no such program" >&2; exit 2; }
 mkdir -p "$out"
 end=$(($(date +%s) + minutes * 60))
-skipped=()
+skipped=() child=
+# timeout leads a process group of its own: it takes the peer with it.
+trap '[ -z "$child" ] || kill -- "-$child" 2>/dev/null; exit 130' INT TERM
 
 say() { echo "[$(date +%T)] $*" >&2; }
 
@@ -41,7 +44,9 @@ step() {
     began=$(date +%s)
     if [ $left -lt 20 ]; then skipped+=("$name (no time left)"); return 0; fi
     say "$name"
-    if ! timeout "$left" "$@" >"$out/$name.txt" 2>"$out/$name.log"; then
+    timeout "$left" "$@" >"$out/$name.txt" 2>"$out/$name.log" &
+    child=$!
+    if ! wait "$child"; then
         skipped+=("$name ($(tail -1 "$out/$name.log"))")
         return 0
     fi
@@ -76,6 +81,7 @@ PY
     if [ $made = 1 ] && [ $keep = 0 ]; then rm -f "$file"; fi
 }
 
+say "load $(uptime | sed 's/.*average[s]*: *//'); $minutes minutes at most"
 if wanted nano; then
     bench nano points -p 512 -n 128 -r 5
     step nano_once "$python" "$root/benchmarks/one_shot.py" "$out/nano_once.json"
@@ -83,7 +89,7 @@ fi
 if wanted f4 && model f4 4 q2; then
     if [ $quick = 1 ]; then
         peers f4 "$file" -p 512 -n 64 --rounds 5
-        peers f4_long "$file" -p 2048 -n 0 --rounds 3 --micro-batches 512,2048 --repack 0
+        peers f4_long "$file" -p 2048 -n 0 --rounds 3 --micro-batches 2048 --repack 0
         bench f4_depths points -m "$file" -p 512 -n 32 -d 0,2048,16384,32768 -r 5
     else
         peers f4 "$file" -p 512,2048 -n 64 --rounds 5
@@ -106,7 +112,7 @@ for name in f6:6:q2 q3:3:q4 m3:3:mxfp4; do
     done_with
 done
 if wanted kernels; then
-    bench kernels kernels -r $([ $quick = 1 ] && echo 5 || echo 9) --budget-s $([ $quick = 1 ] && echo 0.3 || echo 1)
+    bench kernels kernels -r $([ $quick = 1 ] && echo 3 || echo 9) --budget-s $([ $quick = 1 ] && echo 0.3 || echo 1)
 fi
 
 "$python" "$root/benchmarks/summary.py" "$out" | tee "$out/summary.txt"

@@ -45,20 +45,29 @@ HyperShape hyper_shape(const Floats& streams) {
     return {int64_t(streams.shape(0)), int(num_streams), int64_t(streams.shape(2))};
 }
 
-void hyper_in_rows(Kernels& self, Floats streams, Floats products, Floats base, Floats scale, Floats norm,
+HyperProduct hyper_product(Kernels& self, const Floats& streams, const Matrix& mix, int64_t mixes, bool quality) {
+    const HyperShape shape = hyper_shape(streams);
+    const MatrixView& view = mix.view;
+    require(view.experts == 1 && view.rows == mixes && view.cols == shape.num_streams * shape.dims,
+            "mix must be (" + std::to_string(mixes) + ", " + std::to_string(shape.num_streams * shape.dims) +
+                "); got (" + std::to_string(view.rows) + ", " + std::to_string(view.cols) + ")");
+    return {self, streams.data(), view, quality};
+}
+
+void hyper_in_rows(Kernels& self, Floats streams, const Matrix& mix, Floats base, Floats scale, Floats norm,
                    double rms_epsilon, double epsilon, int iterations, FloatsOut out, FloatsOut post,
-                   FloatsOut combination) {
+                   FloatsOut combination, bool quality) {
     const HyperShape shape = hyper_shape(streams);
     const int64_t size = shape.num_streams, mixes = 2 * size + size * size;
-    check("products", products, {shape.n, mixes});
+    const HyperProduct product = hyper_product(self, streams, mix, mixes, quality);
     check("base", base, {mixes});
     check("scale", scale, {3});
     check("norm", norm, {shape.dims});
     check("out", out, {shape.n, shape.dims});
     check("post", post, {shape.n, size});
     check("combination", combination, {shape.n, size, size});
-    const HyperIn in{streams.data(), products.data(), base.data(), scale.data(), norm.data(),        rms_epsilon,
-                     epsilon,        iterations,      out.data(),  post.data(),  combination.data()};
+    const HyperIn in{product, base.data(), scale.data(), norm.data(), rms_epsilon,
+                     epsilon, iterations,  out.data(),   post.data(), combination.data()};
     run_unlocked(self, [&] { hyper_in(machine(self), shape, in); });
 }
 
@@ -74,16 +83,15 @@ void hyper_out_rows(Kernels& self, Floats streams, Floats output, Floats post, F
     });
 }
 
-void hyper_head_rows(Kernels& self, Floats streams, Floats products, Floats base, Floats scale, Floats norm,
-                     double rms_epsilon, double epsilon, FloatsOut out) {
+void hyper_head_rows(Kernels& self, Floats streams, const Matrix& mix, Floats base, Floats scale, Floats norm,
+                     double rms_epsilon, double epsilon, FloatsOut out, bool quality) {
     const HyperShape shape = hyper_shape(streams);
-    check("products", products, {shape.n, shape.num_streams});
+    const HyperProduct product = hyper_product(self, streams, mix, shape.num_streams, quality);
     check("base", base, {shape.num_streams});
     check("scale", scale, {1});
     check("norm", norm, {shape.dims});
     check("out", out, {shape.n, shape.dims});
-    const HyperHead head{streams.data(), products.data(), base.data(), scale.data()[0],
-                         norm.data(),    rms_epsilon,     epsilon,     out.data()};
+    const HyperHead head{product, base.data(), scale.data()[0], norm.data(), rms_epsilon, epsilon, out.data()};
     run_unlocked(self, [&] { hyper_head(machine(self), shape, head); });
 }
 
@@ -265,15 +273,16 @@ void bind_attention(nb::class_<Kernels>& kernels) {
     kernels
         .def("rms_norm", rms_norm_rows, "x"_a.noconvert(), "weight"_a.noconvert(), "epsilon"_a, "out"_a.noconvert(),
              "x (n, dims) / rms * weight.")
-        .def("hyper_in", hyper_in_rows, "streams"_a.noconvert(), "products"_a.noconvert(), "base"_a.noconvert(),
-             "scale"_a.noconvert(), "norm"_a.noconvert(), "rms_epsilon"_a, "epsilon"_a, "iterations"_a,
-             "out"_a.noconvert(), "post"_a.noconvert(), "combination"_a.noconvert(),
-             "streams (n, S, D) and products mix . streams (n, 2S + SS) -> out (n, D), post, combination.")
+        .def("hyper_in", hyper_in_rows, "streams"_a.noconvert(), "mix"_a, "base"_a.noconvert(), "scale"_a.noconvert(),
+             "norm"_a.noconvert(), "rms_epsilon"_a, "epsilon"_a, "iterations"_a, "out"_a.noconvert(),
+             "post"_a.noconvert(), "combination"_a.noconvert(), "quality"_a,
+             "streams (n, S, D) and mix (2S + SS, S D) -> out (n, D), post, combination.")
         .def("hyper_out", hyper_out_rows, "streams"_a.noconvert(), "output"_a.noconvert(), "post"_a.noconvert(),
-             "combination"_a.noconvert(), "out"_a.noconvert(), "post_k output + sum_j C[j, k] streams[j].")
-        .def("hyper_head", hyper_head_rows, "streams"_a.noconvert(), "products"_a.noconvert(), "base"_a.noconvert(),
+             "combination"_a.noconvert(), "out"_a.noconvert(),
+             "post_k output + sum_j C[j, k] streams[j]; out may be streams.")
+        .def("hyper_head", hyper_head_rows, "streams"_a.noconvert(), "mix"_a, "base"_a.noconvert(),
              "scale"_a.noconvert(), "norm"_a.noconvert(), "rms_epsilon"_a, "epsilon"_a, "out"_a.noconvert(),
-             "streams (n, S, D) and products (n, S) -> out (n, D).")
+             "quality"_a, "streams (n, S, D) and mix (S, S D) -> out (n, D).")
         .def("query", query_rows, "x"_a.noconvert(), "heads"_a, "turns"_a.noconvert(), "epsilon"_a,
              "out"_a.noconvert(), "x (n, heads * dims) -> out (n, heads, dims): norm per head, tail turned.")
         .def("kv_rows", store_kv_rows, "x"_a.noconvert(), "norm"_a.noconvert(), "turns"_a.noconvert(), "epsilon"_a,

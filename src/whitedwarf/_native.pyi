@@ -64,18 +64,13 @@ class Kernels:
     # Weight matrices (bindings.cpp)
     def linear(self, x: _Floats, w: Matrix, out: _Floats, quality: bool) -> None: ...
     def grouped_linear(self, x: _Floats, w: Matrix, out: _Floats, groups: int, quality: bool) -> None: ...
-    def swiglu(
-        self, x: _Floats, gate: Matrix, up: Matrix, down: Matrix, limit: float, out: _Floats, quality: bool
-    ) -> None: ...
     def experts(
         self,
         x: _Floats,
         ids: _Ints,
         weights: _Floats,
-        gate: Matrix,
-        up: Matrix,
-        down: Matrix,
-        limit: float,
+        routed: tuple[Matrix, Matrix, Matrix, float],
+        shared: tuple[Matrix, Matrix, Matrix, float] | None,
         out: _Floats,
         quality: bool,
     ) -> None: ...
@@ -89,7 +84,7 @@ class Kernels:
     def hyper_in(
         self,
         streams: _Floats,
-        products: _Floats,
+        mix: Matrix,
         base: _Floats,
         scale: _Floats,
         norm: _Floats,
@@ -99,6 +94,7 @@ class Kernels:
         out: _Floats,
         post: _Floats,
         combination: _Floats,
+        quality: bool,
     ) -> None: ...
     def hyper_out(
         self, streams: _Floats, output: _Floats, post: _Floats, combination: _Floats, out: _Floats
@@ -106,13 +102,14 @@ class Kernels:
     def hyper_head(
         self,
         streams: _Floats,
-        products: _Floats,
+        mix: Matrix,
         base: _Floats,
         scale: _Floats,
         norm: _Floats,
         rms_epsilon: float,
         epsilon: float,
         out: _Floats,
+        quality: bool,
     ) -> None: ...
     def query(self, x: _Floats, heads: int, turns: _Floats, epsilon: float, out: _Floats) -> None: ...
     def kv_rows(

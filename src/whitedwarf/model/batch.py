@@ -74,9 +74,9 @@ class Batch:
         return cls(parts, ops.spans(parts), ids, positions, *turns, windows, observe)
 
     def watch(self, name: str, layer: int, rows: np.ndarray) -> None:
-        """Show rows to the observer, if there is one."""
+        """Show rows to the observer, if there is one: a copy, because operations may use their memory again."""
         if self.observe is not None:
-            self.observe(name, layer, rows)
+            self.observe(name, layer, rows.copy())
 
 
 def check_ids(ids: Ids, vocab_size: int) -> None:

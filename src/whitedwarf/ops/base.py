@@ -206,7 +206,10 @@ class Ops(Protocol):
         """(n, S, D) -> the sub-layer's normed input (n, D), and the mix for `hyper_out` (2.2, steps 1-5)."""
 
     def hyper_out(self, streams: FloatArray, output: FloatArray, mix: HyperMix) -> FloatArray:
-        """Put the sub-layer's output (n, D) back: post_k y + sum_j C[j, k] X[j] -> (n, S, D) (2.2, step 6)."""
+        """Put the sub-layer's output (n, D) back: post_k y + sum_j C[j, k] X[j] -> (n, S, D) (2.2, step 6).
+
+        The result may be in the memory of `streams`, which the caller gives up.
+        """
 
     def hyper_head(self, streams: FloatArray, weights: HyperHeadWeights, settings: HyperSettings) -> FloatArray:
         """Mix the streams into one normed vector (n, D) for the head (2.8)."""
@@ -260,11 +263,18 @@ class Ops(Protocol):
     def route(self, x: FloatArray, router: RouterWeights, ids: IntArray) -> tuple[IntArray, FloatArray]:
         """(n, D) -> experts (n, k) and their weights (n, k) (2.6)."""
 
-    def experts(self, x: FloatArray, experts: IntArray, weights: FloatArray, blocks: ExpertWeights) -> FloatArray:
-        """Sum of the routed experts' outputs (n, D), summed in slot order; the weight goes in before `down` (2.6)."""
+    def experts(
+        self,
+        x: FloatArray,
+        experts: IntArray,
+        weights: FloatArray,
+        routed: ExpertWeights,
+        shared: ExpertWeights | None = None,
+    ) -> FloatArray:
+        """Sum of the routed experts' outputs (n, D), then the shared one's if there is one (2.6).
 
-    def swiglu(self, x: FloatArray, block: ExpertWeights) -> FloatArray:
-        """One SwiGLU block, the shared expert (n, D) -> (n, D) (2.6)."""
+        A weight goes in before `down`.
+        """
 
     def spans(self, parts: Sequence[SpanRows]) -> Spans:
         """Take in the spans of a pass, whose stores have room for it. The next three operations work on all of them."""

@@ -101,11 +101,10 @@ class CpuOps:
         self, streams: FloatArray, weights: HyperWeights, settings: HyperSettings
     ) -> tuple[FloatArray, HyperMix]:
         n, num_streams, width = streams.shape
-        products = self.linear(streams.reshape(n, -1), weights.mix)
         out, mix = _floats(n, width), HyperMix(_floats(n, num_streams), _floats(n, num_streams, num_streams))
         self.kernels.hyper_in(
             streams,
-            products,
+            _matrix(weights.mix),
             weights.base,
             weights.scale,
             weights.norm,
@@ -115,19 +114,18 @@ class CpuOps:
             out,
             mix.post,
             mix.combination,
+            self.quality,
         )
         return out, mix
 
     def hyper_out(self, streams: FloatArray, output: FloatArray, mix: HyperMix) -> FloatArray:
-        out = np.empty_like(streams)
-        self.kernels.hyper_out(streams, output, mix.post, mix.combination, out)
-        return out
+        self.kernels.hyper_out(streams, output, mix.post, mix.combination, streams)
+        return streams
 
     def hyper_head(self, streams: FloatArray, weights: HyperHeadWeights, settings: HyperSettings) -> FloatArray:
-        n, _, width = streams.shape
-        products, out = self.linear(streams.reshape(n, -1), weights.mix), _floats(n, width)
-        epsilons = settings.rms_epsilon, settings.epsilon
-        self.kernels.hyper_head(streams, products, weights.base, weights.scale, weights.norm, *epsilons, out)
+        out = _floats(len(streams), streams.shape[2])
+        mix, vectors = _matrix(weights.mix), (weights.base, weights.scale, weights.norm)
+        self.kernels.hyper_head(streams, mix, *vectors, settings.rms_epsilon, settings.epsilon, out, self.quality)
         return out
 
     def query(self, x: FloatArray, heads: int, turns: FloatArray, epsilon: float) -> FloatArray:
@@ -206,14 +204,17 @@ class CpuOps:
         self.kernels.route(logits, *choice, router.scale, router.normalise, experts, weights)
         return experts, weights
 
-    def experts(self, x: FloatArray, experts: IntArray, weights: FloatArray, blocks: ExpertWeights) -> FloatArray:
+    def experts(
+        self,
+        x: FloatArray,
+        experts: IntArray,
+        weights: FloatArray,
+        routed: ExpertWeights,
+        shared: ExpertWeights | None = None,
+    ) -> FloatArray:
         out = np.empty_like(x)
-        self.kernels.experts(x, experts, weights, *_block(blocks), out, self.quality)
-        return out
-
-    def swiglu(self, x: FloatArray, block: ExpertWeights) -> FloatArray:
-        out = np.empty_like(x)
-        self.kernels.swiglu(x, *_block(block), out, self.quality)
+        always = None if shared is None else _block(shared)
+        self.kernels.experts(x, experts, weights, _block(routed), always, out, self.quality)
         return out
 
     def spans(self, parts: Sequence[SpanRows]) -> Spans:

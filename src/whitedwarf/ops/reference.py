@@ -178,17 +178,23 @@ class ReferenceOps:
             weights = weights / np.maximum(weights.sum(axis=1, keepdims=True), WEIGHT_SUM_FLOOR)
         return np.ascontiguousarray(experts), weights * router.scale
 
-    def experts(self, x: FloatArray, experts: IntArray, weights: FloatArray, blocks: ExpertWeights) -> FloatArray:
-        gate, up, down = _values(blocks.gate), _values(blocks.up), _values(blocks.down)
+    def experts(
+        self,
+        x: FloatArray,
+        experts: IntArray,
+        weights: FloatArray,
+        routed: ExpertWeights,
+        shared: ExpertWeights | None = None,
+    ) -> FloatArray:
+        gate, up, down = _values(routed.gate), _values(routed.up), _values(routed.down)
         total = np.zeros_like(x)
         for i, row in enumerate(x):
             for expert, weight in zip(experts[i], weights[i], strict=True):
-                total[i] += down[expert] @ (_swiglu(gate[expert] @ row, up[expert] @ row, blocks.limit) * weight)
-        return total
-
-    def swiglu(self, x: FloatArray, block: ExpertWeights) -> FloatArray:
-        hidden = _swiglu(self.linear(x, block.gate), self.linear(x, block.up), block.limit)
-        return self.linear(hidden, block.down)
+                total[i] += down[expert] @ (_swiglu(gate[expert] @ row, up[expert] @ row, routed.limit) * weight)
+        if shared is None:
+            return total
+        hidden = _swiglu(self.linear(x, shared.gate), self.linear(x, shared.up), shared.limit)
+        return total + self.linear(hidden, shared.down)
 
     def spans(self, parts: Sequence[SpanRows]) -> Spans:
         return ReferenceSpans(tuple(parts))
