@@ -22,9 +22,9 @@
 namespace whitedwarf {
 namespace {
 
-volatile int32_t sink;
+[[maybe_unused]] volatile int32_t sink;
 
-int32_t opaque(int32_t value) {
+[[maybe_unused]] int32_t opaque(int32_t value) {
     volatile int32_t hidden = value;
     return hidden;
 }

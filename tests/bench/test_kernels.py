@@ -31,6 +31,7 @@ SMALL = Sizes(
 
 def sample(**changed: object) -> KernelSample:
     fields = {"part": "linear", "name": "Q8_0", "rows": 1, "bytes_read": 100, "operations": 1000, "arithmetic": "int8"}
+    fields["is_cached"] = False
     return KernelSample(**{**fields, "level": "avx2", "seconds": (1.0, 2.0, 3.0), **changed})  # type: ignore[arg-type]
 
 
@@ -71,6 +72,7 @@ def test_the_limit_that_binds_is_the_slower_one() -> None:
     )
     assert [report.limit_s(one) for one in report.samples] == [(2.0, "memory"), (4.0, "int8"), (2.0, "memory")]
     assert report.of_limit(report.samples[0]) == 1.0
+    assert report.limit_s(sample(is_cached=True)) == (1.0, "int8")
     assert report.bars()[0].shares == {"avx2": 2.0, "x": 1.0}
     assert len(report.table().splitlines()) == 5
     assert json.loads(json.dumps(report.document()))["samples"][1]["binds"] == "int8"

@@ -29,19 +29,24 @@ def test_each_point_is_measured_from_its_depth(tmp_path: Path) -> None:
                 passes.append((spans[0].state.position, len(spans[0].ids)))
                 return model.forward(spans)
 
-        asked = points([10], [2], [0, 20])
+        asked = points([10], [2], [0, 12, 20])
         found = list(measure_points(Watched(), asked, 2, 8))  # type: ignore[arg-type]
     assert [rates.point for rates in found] == list(asked)
     assert {len(rates.tokens_per_s) for rates in found} == {2}
     read, written = [(0, 8), (8, 2)], [(0, 1), (1, 1)]
-    deep_read, deep_written = [(20, 8), (28, 2)], [(20, 1), (21, 1)]
     assert passes == [
         *read * 3,
         *[(0, 1), *written * 2],
-        *[(0, 8), (8, 8), (16, 4)],
-        *deep_read * 3,
-        *[(20, 1), *deep_written * 2],
+        *[(0, 8), (8, 4)],
+        *[(12, 8), (20, 2)] * 3,
+        *[(12, 1), *[(12, 1), (13, 1)] * 2],
+        *[(12, 8)],
+        *[(20, 8), (28, 2)] * 3,
+        *[(20, 1), *[(20, 1), (21, 1)] * 2],
     ]
+    assert found[0].state_bytes is not None
+    assert found[-1].state_bytes is not None
+    assert found[-1].state_bytes > found[0].state_bytes > 0
     assert min(min(rates.tokens_per_s) for rates in found) > 0
     assert Point(20, "decode", 2).name == "tg2@20"
 

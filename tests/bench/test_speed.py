@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from whitedwarf.bench.layers import LayerClock, LayerTimes, full_model
+from whitedwarf.bench.layers import LayerClock, LayerTimes, full_model, medians, scaled, totals
 from whitedwarf.bench.machine import Machine
 from whitedwarf.bench.report import Report
 from whitedwarf.bench.speed import Plan, measure, random_ids
@@ -49,9 +49,10 @@ def test_every_frontier_is_measured_from_the_one_before_it(model: Transformer) -
     assert ends is not None
     assert middle is not None
     assert 0 < ends[0] <= middle <= ends[1]
-    assert len(report.table().splitlines()) == 7
+    assert len(report.table().splitlines()) == 9
     document = json.loads(json.dumps(report.document()))
-    assert set(document["samples"][0]["layer_s"]) == {"sliding", "CSA", "HCA"}
+    for part in ("prefill_layers", "decode_layers"):
+        assert set(document["samples"][0][part]) == {"sliding", "CSA", "HCA", "rest"}
     assert document["samples"][0]["full_model"] is None
 
 
@@ -72,7 +73,7 @@ def test_nothing_is_decoded_where_nothing_is_asked_for(model: Transformer) -> No
     assert (sample.decode_s, sample.decode_median_s, sample.decode_quartiles_s) == ((), None, None)
     report = Report("m.gguf", "random ids", model.config.hp, MACHINE, LayerTraffic((), (), 5), [sample])
     assert report.of_limit(sample) is None
-    assert report.table().splitlines()[-1].split()[2:] == ["-", "-", "-", "-", f"{sample.kv_bytes / 1e6:.1f}"]
+    assert report.table().splitlines()[3].split()[2:] == [*"-----", f"{sample.kv_bytes / 1e6:.1f}"]
 
 
 def test_the_end_of_an_answer_is_never_drawn(model: Transformer) -> None:
@@ -103,28 +104,38 @@ def test_a_clock_tells_layers_from_the_rest(model: Transformer) -> None:
         clock.begin()
         model.forward([Span(model.new_state(), random_ids(512, 3))], clock)
         clock.end()
-    assert len(clock.times.layers_s) == 4
-    assert min(*clock.times.layers_s, clock.times.rest_s) > 0
+    assert len(clock.passes) == 3
+    assert {len(one.layers_s) for one in clock.passes} == {4}
+    assert all(min(*one.layers_s, one.rest_s) > 0 for one in clock.passes)
+
+
+def test_parts_are_combined_one_by_one() -> None:
+    times = [LayerTimes((1.0, 5.0), 3.0), LayerTimes((2.0, 1.0), 1.0), LayerTimes((6.0, 3.0), 2.0)]
+    assert medians(times) == LayerTimes((2.0, 3.0), 2.0)
+    assert totals(times) == LayerTimes((9.0, 9.0), 6.0)
+    assert scaled(times[0], 2) == LayerTimes((2.0, 10.0), 6.0)
 
 
 def test_the_whole_model_is_told_from_one_layer_of_each_kind() -> None:
     hp = model_shape("flash", layers=4)
     times = LayerTimes((1.0, 1.0, 2.0, 3.0), 10.0)
     traffic = LayerTraffic((Traffic(10, 0), Traffic(10, 0), Traffic(10, 10), Traffic(20, 10)), (1,) * 4, 100)
-    full = full_model(hp, times, traffic, 100.0)
+    full = full_model(hp, times, scaled(times, 0.5), traffic, 100.0)
     assert full is not None
+    assert full.prefill_s == full.decode_s / 2
     assert (full.name, full.num_layers, full.decode_s) == ("flash", 43, 10 + 2 * 1 + 21 * 2 + 20 * 3)
     assert full.weight_bytes == 100 + 2 * 10 + 21 * 20 + 20 * 30
     assert full.of_limit == full.weight_bytes / 100 / full.decode_s
-    assert full_model(model_shape("flash", layers=3), LayerTimes((1.0,) * 3, 1.0), traffic, 1.0) is None
-    assert full_model(model_shape("flash"), LayerTimes((1.0,) * 43, 1.0), traffic, 1.0) is None
-    assert full_model(model_shape("tiny"), LayerTimes((1.0,) * 6, 1.0), traffic, 1.0) is None
+    for other in (model_shape("flash", layers=3), model_shape("flash"), model_shape("tiny")):
+        ones = LayerTimes((1.0,) * other.num_layers, 1.0)
+        assert full_model(other, ones, ones, traffic, 1.0) is None
 
 
 def test_of_pro_only_two_kinds_are_needed() -> None:
     hp = model_shape("pro", layers=3)
     traffic = LayerTraffic((Traffic(1, 0),) * 3, (1,) * 3, 0)
-    full = full_model(hp, LayerTimes((1.0, 1.0, 2.0), 0.0), traffic, 1.0)
+    times = LayerTimes((1.0, 1.0, 2.0), 0.0)
+    full = full_model(hp, times, times, traffic, 1.0)
     assert full is not None
     assert (full.num_layers, full.decode_s) == (61, 31 * 1 + 30 * 2)
 

@@ -18,14 +18,13 @@ class KernelsReport:
     samples: Sequence[KernelSample]
 
     def limit_s(self, sample: KernelSample) -> tuple[float, str]:
-        """Seconds that memory or arithmetic takes at least, and which of both binds; memory where no peak is known.
-
-        What a few rows read may lie in a cache (stored rows, activations): shares of such cases can exceed 1.
-        """
+        """Seconds that memory or arithmetic takes at least, and which of both binds; memory where no peak is known."""
         read_s = sample.bytes_read / self.machine.read_bytes_per_s
         peak = peak_of(self.peaks, sample.level, sample.arithmetic)
         computed_s = sample.operations / peak if peak else 0.0
-        return (computed_s, sample.arithmetic) if computed_s > read_s else (read_s, "memory")
+        if computed_s > read_s or (sample.is_cached and peak):
+            return computed_s, sample.arithmetic
+        return read_s, "memory"
 
     def of_limit(self, sample: KernelSample) -> float:
         """Share of the limit that binds."""

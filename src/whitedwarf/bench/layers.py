@@ -4,7 +4,7 @@ A file with a few layers of a large model fits where the model does not. Layers 
 the same, so a file that has one of each tells the rest: head + sum over kinds of layers x their median.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from statistics import mean, median
 from time import perf_counter
@@ -21,7 +21,7 @@ FULL_SHAPES: tuple[ModelShape, ...] = ("flash", "pro")
 
 @dataclass(frozen=True, slots=True)
 class LayerTimes:
-    """Median seconds of one pass's parts: one for each layer, and all that is not a layer."""
+    """Seconds of one pass's parts: one for each layer, and all that is not a layer."""
 
     layers_s: tuple[float, ...]
     rest_s: float
@@ -50,11 +50,30 @@ class LayerClock:
         self._passes.append([*self._moments, perf_counter()])
 
     @property
-    def times(self) -> LayerTimes:
-        """Medians over the passes."""
-        steps = np.diff(np.array(self._passes), axis=1)  # embedding, layers ..., head
-        layers_s = tuple(float(median(column)) for column in steps[:, 1:-1].T)
-        return LayerTimes(layers_s, float(median(steps[:, 0] + steps[:, -1])))
+    def passes(self) -> list[LayerTimes]:
+        """One for each pass."""
+        steps = np.diff(np.array(self._passes), axis=1).tolist()  # embedding, layers ..., head
+        return [LayerTimes(tuple(layers), first + last) for first, *layers, last in steps]
+
+
+def medians(times: Sequence[LayerTimes]) -> LayerTimes:
+    """Part by part."""
+    return _combined(median, times)
+
+
+def totals(times: Sequence[LayerTimes]) -> LayerTimes:
+    """Part by part, as the chunks of one prompt add up."""
+    return _combined(sum, times)
+
+
+def scaled(times: LayerTimes, factor: float) -> LayerTimes:
+    """Every part of it by a factor, as from a prompt to a token."""
+    return LayerTimes(tuple(seconds * factor for seconds in times.layers_s), times.rest_s * factor)
+
+
+def _combined(how: Callable[[Sequence[float]], float], times: Sequence[LayerTimes]) -> LayerTimes:
+    columns = zip(*(one.layers_s for one in times), strict=True)
+    return LayerTimes(tuple(how(column) for column in columns), how([one.rest_s for one in times]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,25 +83,33 @@ class FullModel:
     name: str
     num_layers: int
     decode_s: float
+    prefill_s: float  # for each token of the prompt
     weight_bytes: int
-    limit_s: float
+    limit_s: float  # of decode
 
     @property
     def of_limit(self) -> float:
-        """Share of the memory's speed."""
+        """Share of the memory's speed that decode reaches."""
         return self.limit_s / self.decode_s
 
 
-def full_model(hp: Hyperparameters, times: LayerTimes, traffic: LayerTraffic, bytes_per_s: float) -> FullModel | None:
-    """The estimate; None for a whole model, for another shape, and where a kind of layer is missing in the file."""
+def full_model(
+    hp: Hyperparameters, decode: LayerTimes, prefill: LayerTimes, traffic: LayerTraffic, bytes_per_s: float
+) -> FullModel | None:
+    """The estimate from times of one token; None for a whole model, another shape, or a file that lacks a kind."""
     for shape in FULL_SHAPES:
         full = model_shape(shape)
         if full.hidden_size != hp.hidden_size or hp.num_layers >= full.num_layers:
             continue
         if not set(full.compress_ratios) <= set(hp.compress_ratios):
             return None
-        seconds, sizes = times.by_kind(hp.compress_ratios), traffic.by_kind(hp.compress_ratios)
-        decode_s = times.rest_s + sum(seconds[ratio] for ratio in full.compress_ratios)
+        decode_s, prefill_s = (_all_layers(times, hp, full) for times in (decode, prefill))
+        sizes = traffic.by_kind(hp.compress_ratios)
         weight_bytes = traffic.rest_bytes + round(sum(sizes[ratio] for ratio in full.compress_ratios))
-        return FullModel(shape, full.num_layers, decode_s, weight_bytes, weight_bytes / bytes_per_s)
+        return FullModel(shape, full.num_layers, decode_s, prefill_s, weight_bytes, weight_bytes / bytes_per_s)
     return None
+
+
+def _all_layers(times: LayerTimes, hp: Hyperparameters, full: Hyperparameters) -> float:
+    seconds = times.by_kind(hp.compress_ratios)
+    return times.rest_s + sum(seconds[ratio] for ratio in full.compress_ratios)

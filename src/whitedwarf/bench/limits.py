@@ -29,6 +29,11 @@ def measured_peaks(kernels: Kernels, rounds: int = ROUNDS) -> tuple[Peak, ...]:
     return tuple(Peak(level, kind, _best(kernels, level, kind, rounds)) for level, kind in names)
 
 
+def int8_peak(kernels: Kernels) -> float | None:
+    """Operations per second of the fastest int8 arithmetic of this CPU; None where no loop measures it."""
+    return max((peak.ops_per_s for peak in measured_peaks(kernels) if peak.arithmetic == "int8"), default=None)
+
+
 def _best(kernels: Kernels, level: str, arithmetic: str, rounds: int) -> float:
     best = 0.0
     for _ in range(TRIES):

@@ -2,11 +2,12 @@
 
 A point is a prefill of so many tokens or a decode of so many, at a depth: after so many tokens that are there already.
 Ids are random, also those of decode, as llama-bench draws them; of each point one unmeasured pass goes before (a whole
-prefill, or one token). The state at a depth is made once and restored outside the window.
+prefill, or one token). The state at a depth is made once, by reading on from the depth before it, and restored outside
+the window.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from statistics import mean, pstdev
 from time import perf_counter
@@ -52,9 +53,10 @@ class Rates:
 
     point: Point
     tokens_per_s: tuple[float, ...]
+    state_bytes: int | None = field(default=None, compare=False)  # at the depth; None: not known
 
     def as_llama_bench(self) -> dict[str, object]:
-        """The fields of its JSON that tell the same."""
+        """The fields of its JSON that tell the same, and one of our own."""
         is_prefill = self.point.kind == "prefill"
         return {
             "n_prompt": self.point.tokens if is_prefill else 0,
@@ -63,6 +65,7 @@ class Rates:
             "avg_ts": mean(self.tokens_per_s),
             "stddev_ts": pstdev(self.tokens_per_s),
             "samples_ts": list(self.tokens_per_s),
+            "state_bytes": self.state_bytes,
         }
 
 
@@ -86,12 +89,13 @@ def measure_points(
     def random_ids(count: int) -> Ids:
         return rng.integers(0, model.config.vocab_size, count).astype(np.int32)
 
-    for depth, group in groupby(asked, lambda point: point.depth):
-        state = model.new_state()
-        if depth:
-            progress(f"reading {depth} tokens")
-            prefill(model, state, random_ids(depth), chunk_tokens)
-        snapshot = state.snapshot()
+    state = model.new_state()
+    snapshot = state.snapshot()
+    for depth, group in groupby(sorted(asked, key=lambda point: point.depth), lambda point: point.depth):
+        if depth > snapshot.position:
+            progress(f"reading up to {depth} tokens")
+            prefill(model, state, random_ids(depth - snapshot.position), chunk_tokens)
+            snapshot = state.snapshot()
         for point in group:
             progress(point.name)
             _run(model, state, random_ids(point.tokens if point.kind == "prefill" else 1), point.kind, chunk_tokens)
@@ -101,7 +105,7 @@ def measure_points(
                 seconds = _run(model, state, random_ids(point.tokens), point.kind, chunk_tokens)
                 rates.append(point.tokens / seconds)
             state.restore(snapshot)
-            yield Rates(point, tuple(rates))
+            yield Rates(point, tuple(rates), snapshot.size_bytes)
 
 
 def _run(model: Transformer, state: SequenceState, ids: Ids, kind: Kind, chunk_tokens: int) -> float:

@@ -1,9 +1,9 @@
 """Turns samples into a table for people and one JSON document for scripts."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
-from whitedwarf.bench.layers import KIND_NAMES, FullModel, full_model
+from whitedwarf.bench.layers import KIND_NAMES, FullModel, LayerTimes, full_model, scaled
 from whitedwarf.bench.machine import Machine
 from whitedwarf.bench.speed import Sample
 from whitedwarf.bench.spread import quartiles
@@ -23,6 +23,9 @@ class Report:
     machine: Machine
     traffic: LayerTraffic
     samples: Sequence[Sample]
+    operations_per_token: int = 0  # with weights, in prefill
+    int8_ops_per_s: float | None = None
+    peak_beyond_files_bytes: int | None = None
 
     @property
     def limit_s(self) -> float:
@@ -35,9 +38,17 @@ class Report:
 
     def full(self, sample: Sample) -> FullModel | None:
         """The estimate for all layers; None where there is none."""
-        if sample.decode_layers is None:
+        if sample.decode_layers is None or sample.prefill_layers is None:
             return None
-        return full_model(self.hp, sample.decode_layers, self.traffic, self.machine.read_bytes_per_s)
+        prefill = scaled(sample.prefill_layers, 1 / sample.prefill_tokens)
+        bandwidth = self.machine.read_bytes_per_s
+        return full_model(self.hp, sample.decode_layers, prefill, self.traffic, bandwidth)
+
+    def of_int8(self, sample: Sample) -> float | None:
+        """Share of the int8 arithmetic that prefill reaches, counting products with weights only."""
+        if self.int8_ops_per_s is None:
+            return None
+        return self.operations_per_token * sample.prefill_tokens_per_s / self.int8_ops_per_s
 
     def table(self) -> str:
         """For people."""
@@ -47,11 +58,13 @@ class Report:
             f"weights per token {total.total_bytes / GB:.2f} GB (dense {total.dense_bytes / GB:.2f}, "
             f"experts {total.expert_bytes / GB:.2f}); memory {self.machine.read_bytes_per_s / GB:.1f} GB/s; "
             f"limit {self.limit_s * 1e3:.1f} ms per token; {self.prompt}",
-            f"{'context':>8} {'prefill t/s':>12} {'decode ms':>10} {'quartiles':>15} {'decode t/s':>11} "
+            f"{'context':>8} {'prefill t/s':>12} {'int8':>5} {'decode ms':>10} {'quartiles':>15} {'decode t/s':>11} "
             f"{'limit':>8} {'state MB':>9}",
         ]
         lines += [self._row(sample) for sample in self.samples]
         lines += [line for sample in self._ends for line in self._layer_lines(sample)]
+        if (peak := self.peak_beyond_files_bytes) is not None:
+            lines.append(f"peak memory beyond the file {peak / GB:.2f} GB")
         return "\n".join(lines)
 
     @property
@@ -59,7 +72,9 @@ class Report:
         return self.samples if len(self.samples) < 2 else (self.samples[0], self.samples[-1])
 
     def _row(self, sample: Sample) -> str:
-        row = f"{sample.context_tokens:>8} {sample.prefill_tokens_per_s:>12.1f} "
+        int8 = self.of_int8(sample)
+        share = f"{'-':>5}" if int8 is None else f"{int8:>5.0%}"
+        row = f"{sample.context_tokens:>8} {sample.prefill_tokens_per_s:>12.1f} {share} "
         middle, ends = sample.decode_median_s, sample.decode_quartiles_s
         if middle is None or ends is None:
             return f"{row}{'-':>10} {'-':>15} {'-':>11} {'-':>8} {sample.kv_bytes / 1e6:>9.1f}"
@@ -68,22 +83,20 @@ class Report:
             f"{self.limit_s / middle:>8.0%} {sample.kv_bytes / 1e6:>9.1f}"
         )
 
-    def _layer_lines(self, sample: Sample) -> list[str]:
-        if sample.decode_layers is None:
-            return []
-        kinds = sample.decode_layers.by_kind(self.hp.compress_ratios)
-        parts = [f"{KIND_NAMES[kind]} {seconds * 1e3:.2f}" for kind, seconds in kinds.items()]
-        lines = [
-            f"decode at {sample.context_tokens}: ms per layer {', '.join(parts)}; "
-            f"embedding and head {sample.decode_layers.rest_s * 1e3:.2f}"
-        ]
+    def _layer_lines(self, sample: Sample) -> Iterator[str]:
+        parts = [("prefill", sample.prefill_layers, 1e3 / sample.prefill_tokens), ("decode", sample.decode_layers, 1e3)]
+        for name, times, scale in parts:
+            if times is not None:
+                kinds = times.by_kind(self.hp.compress_ratios)
+                layers = ", ".join(f"{KIND_NAMES[kind]} {seconds * scale:.3f}" for kind, seconds in kinds.items())
+                rest = f"embedding and head {times.rest_s * scale:.3f}"
+                yield f"{name} at {sample.context_tokens}: ms a token and layer {layers}; {rest}"
         if (full := self.full(sample)) is not None:
-            lines.append(
-                f"    all {full.num_layers} layers of {full.name}: {full.decode_s * 1e3:.0f} ms, "
-                f"{1 / full.decode_s:.2f} t/s (estimated); {full.weight_bytes / GB:.2f} GB per token, "
-                f"limit {full.limit_s * 1e3:.0f} ms: {full.of_limit:.0%}"
+            yield (
+                f"    all {full.num_layers} layers of {full.name}, estimated: prefill {1 / full.prefill_s:.1f} t/s; "
+                f"decode {full.decode_s * 1e3:.0f} ms, {1 / full.decode_s:.2f} t/s; "
+                f"{full.weight_bytes / GB:.2f} GB per token, limit {full.limit_s * 1e3:.0f} ms: {full.of_limit:.0%}"
             )
-        return lines
 
     def document(self) -> dict[str, object]:
         """For scripts."""
@@ -93,11 +106,14 @@ class Report:
             "machine": asdict(self.machine),
             "bytes_per_token": asdict(self.traffic.total),
             "limit_s": self.limit_s,
+            "operations_per_token": self.operations_per_token,
+            "int8_ops_per_s": self.int8_ops_per_s,
+            "peak_beyond_files_bytes": self.peak_beyond_files_bytes,
             "samples": [self._sample(sample) for sample in self.samples],
         }
 
     def _sample(self, sample: Sample) -> dict[str, object]:
-        full, layers = self.full(sample), sample.decode_layers
+        full = self.full(sample)
         return {
             "context_tokens": sample.context_tokens,
             "prefill_tokens": sample.prefill_tokens,
@@ -109,11 +125,14 @@ class Report:
             "decode_quartiles_s": sample.decode_quartiles_s,
             "of_bandwidth_limit": self.of_limit(sample),
             "kv_bytes": sample.kv_bytes,
-            "layer_s": None if layers is None else _by_name(layers.by_kind(self.hp.compress_ratios)),
-            "rest_s": None if layers is None else layers.rest_s,
+            "of_int8_limit": self.of_int8(sample),
+            "prefill_layers": self._layers(sample.prefill_layers),
+            "decode_layers": self._layers(sample.decode_layers),
             "full_model": None if full is None else asdict(full) | {"of_bandwidth_limit": full.of_limit},
         }
 
-
-def _by_name(kinds: dict[int, float]) -> dict[str, float]:
-    return {KIND_NAMES[kind]: seconds for kind, seconds in kinds.items()}
+    def _layers(self, times: LayerTimes | None) -> dict[str, float] | None:
+        if times is None:
+            return None
+        kinds = times.by_kind(self.hp.compress_ratios)
+        return {**{KIND_NAMES[kind]: seconds for kind, seconds in kinds.items()}, "rest": times.rest_s}

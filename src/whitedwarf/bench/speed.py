@@ -12,7 +12,7 @@ from time import perf_counter
 
 import numpy as np
 
-from whitedwarf.bench.layers import LayerClock, LayerTimes
+from whitedwarf.bench.layers import LayerClock, LayerTimes, medians, totals
 from whitedwarf.bench.spread import quartiles
 from whitedwarf.model.base import Ids, Logits, Span
 from whitedwarf.model.state import SequenceState
@@ -46,7 +46,8 @@ class Sample:
     prefill_s: tuple[float, ...]
     decode_s: tuple[float, ...]
     kv_bytes: int
-    decode_layers: LayerTimes | None = None
+    prefill_layers: LayerTimes | None = None  # of the whole prefill
+    decode_layers: LayerTimes | None = None  # of one token
 
     @property
     def prefill_median_s(self) -> float:
@@ -92,18 +93,21 @@ def measure(
 def _measure_frontier(model: Transformer, plan: Plan, state: SequenceState, ids: Ids) -> tuple[Sample, Logits]:
     """Leaves the state at the frontier, whatever was decoded there."""
     before = state.snapshot()
-    prefill_s, decode_s, clock = [], [], LayerClock()
+    prefill_s, decode_s, prefills, decode_clock = [], [], [], LayerClock()
     for _ in range(plan.repeats):
         state.restore(before)
-        seconds, logits = prefill(model, state, ids, plan.chunk_tokens)
+        clock = LayerClock()
+        seconds, logits = prefill(model, state, ids, plan.chunk_tokens, clock)
         prefill_s.append(seconds)
+        prefills.append(totals(clock.passes))
         reached = state.snapshot()
         decode_s += _decode(model, state, logits, plan.decode_tokens, plan.end_id)
         state.restore(reached)
-        _decode(model, state, logits, min(plan.decode_tokens, OBSERVED_TOKENS), plan.end_id, clock)
+        _decode(model, state, logits, min(plan.decode_tokens, OBSERVED_TOKENS), plan.end_id, decode_clock)
         state.restore(reached)
     times = (tuple(prefill_s), tuple(decode_s), reached.size_bytes)
-    return Sample(state.position, len(ids), *times, clock.times if decode_s else None), logits
+    layers = medians(prefills), medians(decode_clock.passes) if decode_s else None
+    return Sample(state.position, len(ids), *times, *layers), logits
 
 
 def _warm_up(model: Transformer, plan: Plan) -> None:
@@ -113,14 +117,26 @@ def _warm_up(model: Transformer, plan: Plan) -> None:
     _decode(model, state, logits, min(plan.decode_tokens, 2), plan.end_id)
 
 
-def prefill(model: Transformer, state: SequenceState, ids: Ids, chunk: int) -> tuple[float, Logits]:
+def prefill(
+    model: Transformer, state: SequenceState, ids: Ids, chunk: int, clock: LayerClock | None = None
+) -> tuple[float, Logits]:
     """Seconds for `ids`, chunk by chunk, and the logits after the last one (1, vocab)."""
     logits: Sequence[Logits] = ()
     start = perf_counter()
     for i in range(0, len(ids), chunk):
         is_last = i + chunk >= len(ids)
-        logits = model.forward([Span(state, ids[i : i + chunk], "last" if is_last else "none")])
+        span = Span(state, ids[i : i + chunk], "last" if is_last else "none")
+        logits = _pass(model, span, clock)
     return perf_counter() - start, logits[0]
+
+
+def _pass(model: Transformer, span: Span, clock: LayerClock | None) -> Sequence[Logits]:
+    if clock is None:
+        return model.forward([span])
+    clock.begin()
+    logits = model.forward([span], clock)
+    clock.end()
+    return logits
 
 
 def _decode(
@@ -135,11 +151,7 @@ def _decode(
     token = _likeliest(logits, end_id)
     for _ in range(num_tokens):
         start = perf_counter()
-        if clock is not None:
-            clock.begin()
-        (logits,) = model.forward([Span(state, token)], clock)
-        if clock is not None:
-            clock.end()
+        (logits,) = _pass(model, Span(state, token), clock)
         token = _likeliest(logits, end_id)
         seconds.append(perf_counter() - start)
     return seconds

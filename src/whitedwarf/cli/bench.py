@@ -10,11 +10,13 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from whitedwarf.bench.frontiers import csv_text, frontiers, speeds
+from whitedwarf.bench.limits import int8_peak
 from whitedwarf.bench.machine import measured_machine
 from whitedwarf.bench.plot import Picture, check_plot, draw_speeds
 from whitedwarf.bench.report import Report
+from whitedwarf.bench.resident import peak_beyond_files_bytes
 from whitedwarf.bench.speed import Plan, measure
-from whitedwarf.bench.traffic import layer_traffic
+from whitedwarf.bench.traffic import layer_traffic, operations_per_token
 from whitedwarf.cli.bench_model import cpu_ops, end_of_answer, open_for
 from whitedwarf.cli.bench_output import DEFAULT_OUTPUT, OutputSettings, told
 from whitedwarf.cli.bench_prompt import BenchPrompt
@@ -57,7 +59,7 @@ def command(
     ctx_start
         First context length.
     ctx_max
-        Last context length. Default: 32768, or what the model has room for.
+        Last context length. Default: 32768, or what there is room for.
     ctx_alloc
         Context length that the model is given. Default: --ctx-max and --gen-tokens and one.
     step_incr
@@ -88,7 +90,7 @@ def command(
     if model.context is not None and ctx_alloc is not None:
         raise UsageError("--ctx and --ctx-alloc are the same here: give one")
     loaded = open_for(model, ctx_max and ctx_max + gen_tokens + 1, ctx_alloc, "--ctx-max and --gen-tokens")
-    ctx_max = ctx_max or max(ctx_start, min(DEFAULT_CTX_MAX, loaded.native_context - gen_tokens - 1))
+    ctx_max = ctx_max or max(ctx_start, min(DEFAULT_CTX_MAX, _room(loaded) - gen_tokens - 1))
     loaded = _with_room(loaded, ctx_max + gen_tokens + 1)
     for path in files:
         check_output(path, loaded.gguf.paths)
@@ -127,9 +129,25 @@ def _measure(loaded: LoadedModel, plan: Plan, prompt: str, logits_dir: Path | No
             write_text(file, _logits_json(path.name, loaded, context_tokens, logits[0]))
 
     samples = list(measure(loaded.transformer, plan, show, dump))
+    peak_bytes = peak_beyond_files_bytes()
     progress.clear()
-    hp = loaded.transformer.config.hp
-    return Report(path.name, prompt, hp, machine, layer_traffic(load_tensors(loaded.gguf), hp), samples)
+    hp, tensors = loaded.transformer.config.hp, load_tensors(loaded.gguf)
+    return Report(
+        path.name,
+        prompt,
+        hp,
+        machine.at_its_best(measured_machine(machine.cpu, ops)),  # others may have been busy the first time
+        layer_traffic(tensors, hp),
+        samples,
+        operations_per_token(tensors, hp),
+        int8_peak(ops.kernels),
+        peak_bytes,
+    )
+
+
+def _room(loaded: LoadedModel) -> int:
+    """The most tokens of context there can be: those asked for, else all that the model has."""
+    return loaded.settings.context or loaded.native_context
 
 
 def _with_room(loaded: LoadedModel, needed: int) -> LoadedModel:

@@ -56,6 +56,7 @@ def command(
     machine = measured_machine(read_machine().cpu, ops)
     plan = BatchPlan(sizes, depth, steps, repeats, loaded.chunk_tokens)
     samples = measure_batch(loaded.transformer, plan, progress.show)
+    machine = machine.at_its_best(measured_machine(machine.cpu, ops))
     progress.clear()
     traffic = layer_traffic(load_tensors(loaded.gguf), loaded.transformer.config.hp)
     report = BatchReport(loaded.gguf.paths[0].name, machine, traffic, plan, samples)

@@ -72,6 +72,7 @@ def command(
     for case in cases(asked, counts, SIZES):
         progress.show(f"{case.part} {case.name}, {case.rows} rows")
         samples += measure_case(case, ops, repeats, budget_s)
+    machine = machine.at_its_best(measured_machine(machine.cpu, ops[-1]))
     progress.clear()
     report = KernelsReport(machine, peaks, samples)
     if plot is not None:

@@ -10,7 +10,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from whitedwarf.bench.limits import measured_peaks
+from whitedwarf.bench.limits import int8_peak
 from whitedwarf.bench.llama_bench import LlamaBench
 from whitedwarf.bench.llama_server import LlamaServer, started_server
 from whitedwarf.bench.machine import measured_machine
@@ -106,10 +106,8 @@ def command(
             theirs = replace(theirs, micro_batches=sizes, repacks=repacks)
         found = compare(ours, theirs, asked, rounds, progress.show)
         progress.clear()
-        later = measured_machine(cpu, ops)  # others may have been busy the first time
-        best = max(machine.read_bytes_per_s, later.read_bytes_per_s)
-        int8 = max((peak.ops_per_s for peak in measured_peaks(ops.kernels) if peak.arithmetic == "int8"), default=None)
-        limits = Limits(replace(machine, read_bytes_per_s=best), traffic.total_bytes, operations, int8)
+        best = machine.at_its_best(measured_machine(cpu, ops))  # others may have been busy the first time
+        limits = Limits(best, traffic.total_bytes, operations, int8_peak(ops.kernels))
         tried, failed = (theirs.tried, theirs.failed) if isinstance(theirs, LlamaBench) else ({}, {})
         report = PeersReport(path.name, limits, ours, theirs, found, tried, failed)
         output.finish(report.table(), report.document())
