@@ -17,7 +17,10 @@ ROOT = Path(__file__).resolve().parents[2]
 NATIVE = ROOT / "native"
 # Which sources each driver needs: portable ones, and of every level.
 DRIVERS = {
-    "levels_driver": (("dispatch", "pool", "matmul", "experts"), ("float", "level", "multiply", "panel", "tile", "unpack")),
+    "levels_driver": (
+        ("dispatch", "pool", "matmul", "experts"),
+        ("float", "level", "multiply", "panel", "tile", "unpack"),
+    ),
     "neon_rows_driver": (("rows", "row_level"), ("row_level",)),
 }
 FLAGS = ("-std=c++20", "-O1", "-Wall", "-Wextra", "-ffp-contract=off", "-pthread", f"-I{NATIVE}")
