@@ -17,6 +17,8 @@
 namespace whitedwarf {
 
 constexpr int kTileRows = 32;  // weight rows in one tile; also one activation block of the next product
+constexpr int kFloatTileRows = 64;  // weight rows in one tile of float products ...
+constexpr int kChunkInputs = 96;    // ... and the activation rows that it meets in the second cache
 
 // Integer form of one weight row: codes are signed bytes, unsigned for formats with mins.
 // (AVX-512 has its own order and offset, avx512/superblock.h; only its own kernels see those.)
@@ -69,7 +71,8 @@ struct Level {
     // gets d = NaN and q = 0, so that what it touches is NaN.
     void (*quantise)(const float* x, int64_t first, int64_t count, const IntegerRows& out, int64_t row);
 
-    // Weight rows [0, num_rows) of `row_bytes` each, times the listed activations. num_rows <= kTileRows.
+    // Weight rows [0, num_rows) of `row_bytes` each, times the listed activations. num_rows <= kTileRows, of floats
+    // kFloatTileRows.
     void (*multiply)(const Layout& layout, const uint8_t* weights, int64_t row_bytes, int num_rows, int64_t cols,
                      const IntegerRows& x, RowList list, Output out, uint8_t* scratch);
     void (*multiply_float)(const Layout& layout, const uint8_t* weights, int64_t row_bytes, int num_rows,

@@ -9,6 +9,11 @@ static inline __m512 times_half(__m128i sixteen_bytes, const uint8_t* half) {
     return _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(sixteen_bytes)), halves_at(half));
 }
 
+static constexpr int superblock_bytes(Type type) {
+    const Layout& layout = kLayouts[layout_index(type)];
+    return layout.bytes * (kSuperblock / layout.block);
+}
+
 // Row `row` of the 8 x 8 bits that take `bits` bits from bit `first` on out of a byte (row i makes bit 7 - i): what a
 // shift and a mask do, in one affine instruction, with the shift of each long.
 static constexpr int field_row(int row, int first, int bits) { return 7 - row < bits ? 1 << (first + 7 - row) : 0; }

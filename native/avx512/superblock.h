@@ -21,6 +21,14 @@ struct Superblock {
     __m512 mins;  // only for formats with mins
 };
 
+// Two superblocks with granules of 32: the even elements of the scales are the first's, the odd ones the second's.
+struct Pair {
+    __m512i codes[2][4];
+    __m512 scales;
+};
+
+constexpr __mmask16 kOdd = 0xaaaa;
+
 // 64 constant bytes, made by the compiler.
 template <typename Element>
 struct alignas(64) Table {

@@ -13,12 +13,25 @@ void store(const Superblock& block, int64_t at, bool has_min, Unpacked out) {
 
 template <Type kType, int kGranule, bool kHasMin>
 void unpack_row(const uint8_t* row, int64_t cols, Unpacked out) {
-    constexpr int kBytes = kLayouts[layout_index(kType)].bytes * (kSuperblock / kLayouts[layout_index(kType)].block);
+    constexpr int kBytes = superblock_bytes(kType);
     const Format<kType> format;
     int64_t at = 0;
-    for (; at < cols / kSuperblock; ++at) store(format.load(row + at * kBytes), at, kHasMin, out);
-    if (cols % kSuperblock)
-        store(Slow<kType, kGranule, kHasMin>().load(row + at * kBytes, cols % kSuperblock), at, kHasMin, out);
+    if constexpr (kType == IQ2_XXS) {
+        for (const int64_t count = cols / kSuperblock; at < count; at += 2) {
+            const int64_t next = at + 1 < count ? at + 1 : at;
+            const Pair pair = format.load(row + at * kBytes, row + next * kBytes);
+            const auto one = [&](int i, __m512 scales) {
+                const __m512i* codes = pair.codes[i];
+                return Superblock{{codes[0], codes[1], codes[2], codes[3]}, scales, {}};
+            };
+            if (next > at) store(one(1, _mm512_movehdup_ps(pair.scales)), next, kHasMin, out);
+            store(one(0, _mm512_moveldup_ps(pair.scales)), at, kHasMin, out);
+        }
+    } else {
+        for (; at < cols / kSuperblock; ++at) store(format.load(row + at * kBytes), at, kHasMin, out);
+        if (cols % kSuperblock)
+            store(Slow<kType, kGranule, kHasMin>().load(row + at * kBytes, cols % kSuperblock), at, kHasMin, out);
+    }
 }
 
 }  // namespace
