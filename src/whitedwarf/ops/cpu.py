@@ -92,6 +92,18 @@ class CpuOps:
         self.kernels.grouped_linear(x, _matrix(weight), out, groups, self.quality)
         return out
 
+    def linears(
+        self, x: FloatArray, weights: Sequence[Weight], norm: FloatArray | None = None, epsilon: float = 0.0
+    ) -> list[FloatArray]:
+        outs = [_floats(len(x), weight.shape[0]) for weight in weights]
+        self.kernels.linears(x, norm, epsilon, [_matrix(weight) for weight in weights], outs, self.quality)
+        return outs
+
+    def grouped_then_linear(self, x: FloatArray, first: Weight, groups: int, second: Weight) -> FloatArray:
+        out = _floats(len(x), second.shape[0])
+        self.kernels.grouped_then_linear(x, _matrix(first), groups, _matrix(second), out, self.quality)
+        return out
+
     def rms_norm(self, x: FloatArray, weight: FloatArray, epsilon: float) -> FloatArray:
         out = np.empty_like(x)
         self.kernels.rms_norm(x, weight, epsilon, out)
