@@ -3,6 +3,10 @@
 
 #if defined(__x86_64__) || defined(_M_X64)
 #include <cpuid.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 #elif defined(__aarch64__) && defined(__linux__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
@@ -30,6 +34,20 @@ bool has_avx512() {
            __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vnni") &&
            __builtin_cpu_supports("gfni");
 }
+
+#if defined(WHITEDWARF_AMX) && defined(__linux__) && defined(__x86_64__)
+// Not every compiler knows the names of these either. Linux saves the tiles of a process that has asked for them only.
+bool has_amx() {
+    unsigned a, b, c, d;
+    if (!has_avx512() || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return false;
+    constexpr unsigned kTiles = 1u << 24, kInt8 = 1u << 25;
+    if (!(d & kTiles) || !(d & kInt8)) return false;
+    constexpr long kRequestPermission = 0x1023, kTileData = 18;
+    return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+#else
+bool has_amx() { return false; }
+#endif
 #elif defined(__aarch64__) || defined(_M_ARM64)
 // Apple's and Microsoft's machines of this architecture all have the dot product instructions.
 bool has_neon() {
@@ -48,6 +66,9 @@ std::vector<const Level*> available_levels() {
 #if defined(__x86_64__) || defined(_M_X64)
     if (has_avx2()) levels.push_back(&kAvx2);
     if (has_avx512()) levels.push_back(&kAvx512);
+#if defined(WHITEDWARF_AMX)
+    if (has_amx()) levels.push_back(&kAmx);
+#endif
 #elif defined(__aarch64__) || defined(_M_ARM64)
     if (has_neon()) levels.push_back(&kNeon);
 #endif

@@ -32,6 +32,7 @@ struct Unpacked {
 // repeated per granule of the weights that will meet them. Made and read by one level, which may order them its way.
 struct IntegerRows {
     int8_t* q;         // (rows, pitch()), `padded` of them used
+    int8_t* columns;   // likewise: the same in the order of the columns, for a level that wants both
     float* scales;     // (rows, stride()), padded / 16 or padded / granule of them used, as the level likes
     float* sums;       // likewise: scale * sum of the granule's q, for mins
     int32_t* offsets;  // likewise: what the level's integer sums start from, if it offsets its codes
@@ -90,6 +91,7 @@ extern const Level kScalar;
 #if defined(__x86_64__) || defined(_M_X64)
 extern const Level kAvx2;
 extern const Level kAvx512;
+extern const Level kAmx;  // only where WHITEDWARF_AMX is defined: the compiler has to know the tiles
 #elif defined(__aarch64__) || defined(_M_ARM64)
 extern const Level kNeon;
 #endif

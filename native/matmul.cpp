@@ -8,7 +8,8 @@ namespace whitedwarf {
 namespace {
 
 void clear_last_superblock(const IntegerRows& x, int64_t row) {
-    std::fill_n(x.q + row * x.pitch() + x.padded - kSuperblock, kSuperblock, int8_t(0));
+    for (int8_t* values : {x.q, x.columns})
+        std::fill_n(values + row * x.pitch() + x.padded - kSuperblock, kSuperblock, int8_t(0));
     // A level may use 16 entries per superblock or one per granule: the last superblock's, either way.
     for (int64_t s = (x.padded - kSuperblock) / x.granule; s < x.padded / 16; ++s) {
         x.scales[row * x.stride() + s] = x.sums[row * x.stride() + s] = 0.0f;
@@ -40,11 +41,12 @@ void Kernels::reserve_thread_scratch(int64_t bytes) {
 }
 
 IntegerRows Kernels::reserve_integers(Scratch& scratch, int64_t rows, int64_t cols, int granule) {
-    IntegerRows result{nullptr, nullptr, nullptr, nullptr, padded_columns(cols), granule};
+    IntegerRows result{nullptr, nullptr, nullptr, nullptr, nullptr, padded_columns(cols), granule};
     const int64_t values = aligned(rows * result.pitch());
     const int64_t each = aligned(rows * result.stride() * int64_t(sizeof(float)));
-    uint8_t* at = scratch.reserve(values + 3 * each);
-    result.q = reinterpret_cast<int8_t*>(at);
+    uint8_t* at = scratch.reserve(2 * values + 3 * each);
+    result.columns = reinterpret_cast<int8_t*>(at);
+    result.q = reinterpret_cast<int8_t*>(at += values);
     result.scales = reinterpret_cast<float*>(at + values);
     result.sums = reinterpret_cast<float*>(at + values + each);
     result.offsets = reinterpret_cast<int32_t*>(at + values + 2 * each);
