@@ -166,13 +166,36 @@ static inline float soften(float* scores, int num_keys, float* top, float* sum) 
     return shrink;
 }
 
+struct KeyRows {
+    const float* data;
+    int count;
+    int64_t pitch;  // floats from one to the next
+
+    [[gnu::always_inline]] const float* row(int k) const { return data + k * pitch; }
+};
+
+// Keys as floats, one cache line further apart than they are long: rows 2048 bytes apart would share few sets of the
+// nearest cache.
+static inline int64_t key_pitch(int64_t dims) { return dims + 16; }
+static inline int64_t float_block_bytes(int64_t dims) { return kAttendKeys * key_pitch(dims) * int64_t(sizeof(float)); }
+
+static inline int64_t no_query_bytes(int, int64_t) { return 0; }
+static inline void leave_queries(const float*, int, int64_t, uint8_t*) {}
+
+template <auto DecodeRow>
+static inline void decode_keys(const StoredRow* rows, int num_keys, int64_t dims, uint8_t* block) {
+    float* out = reinterpret_cast<float*>(block);
+    for (int k = 0; k < num_keys; ++k) DecodeRow(*rows[k].format, rows[k].bytes, out + k * key_pitch(dims));
+}
+
 // The whole of `attend` around a level's two products:
-//   Dots(queries, heads, keys, num_keys, dims, scores, score_stride): every head with every key
-//   Blend(shares, share_stride, heads, keys, num_keys, dims, out): out += shares . keys
+//   Dots(queries, heads, keys, dims, scores, score_stride): every head with every key
+//   Blend(shares, share_stride, heads, keys, dims, out): out += shares . keys
 template <auto Dots, auto Blend>
-static inline void attend_with(const Heads& heads, const float* keys, int num_keys, int64_t dims, float scale,
+static inline void attend_with(const Heads& heads, const uint8_t* block, int num_keys, int64_t dims, float scale,
                                float* scores) {
-    Dots(heads.queries, heads.count, keys, num_keys, dims, scores, kAttendKeys);
+    const KeyRows keys{reinterpret_cast<const float*>(block), num_keys, key_pitch(dims)};
+    Dots(heads.queries, heads.count, keys, dims, scores, kAttendKeys);
     for (int h = 0; h < heads.count; ++h) {
         float* row = scores + h * kAttendKeys;
         for (int k = 0; k < num_keys; ++k) row[k] *= scale;
@@ -181,7 +204,7 @@ static inline void attend_with(const Heads& heads, const float* keys, int num_ke
         if (shrink != 1.0f)
             for (int64_t i = 0; i < dims; ++i) out[i] *= shrink;
     }
-    Blend(scores, kAttendKeys, heads.count, keys, num_keys, dims, heads.out);
+    Blend(scores, kAttendKeys, heads.count, keys, dims, heads.out);
 }
 
 // score_floats around a level's Dots.
@@ -193,8 +216,8 @@ static inline void score_with(const IndexQuery& query, const float* keys, int64_
         for (int k = 0; k < count; ++k) total[k] = 0.0f;
         for (int h = 0; h < query.heads; ++h) {
             float dots[kAttendKeys];
-            Dots(query.values + int64_t(h) * query.dims, 1, keys + start * query.dims, count, query.dims, dots,
-                 kAttendKeys);
+            Dots(query.values + int64_t(h) * query.dims, 1, KeyRows{keys + start * query.dims, count, query.dims},
+                 query.dims, dots, kAttendKeys);
             for (int k = 0; k < count; ++k) total[k] += query.weights[h] * (dots[k] > 0.0f ? dots[k] : 0.0f);
         }
     }

@@ -15,9 +15,15 @@ namespace whitedwarf {
 
 constexpr int kAttendKeys = 64;  // keys that attention takes at once; softmax is rescaled between such blocks
 
+struct StoredRow {
+    const RowFormat* format;
+    const uint8_t* bytes;
+};
+
 // Heads of one query that attention works on, and how far they have come.
 struct Heads {
-    const float* queries;  // (count, dims)
+    const float* queries;   // (count, dims)
+    const uint8_t* taken;   // the same in the level's own form
     int count;
     float* top;  // (count,) largest score so far
     float* sum;  // (count,) sum of exp(score - top)
@@ -68,9 +74,16 @@ struct RowLevel {
     // Per channel: softmax of gate + ape over the rows of all windows, weighted sum of the values.
     void (*pool_rows)(const PoolWindow* windows, int num_windows, int64_t dims, float* out);
 
-    // Take num_keys <= kAttendKeys keys (num_keys, dims) into every head. dims is a multiple of 16.
+    // Attention reads queries and keys in forms of the level's own, made once and met often; 64-byte aligned.
+    // query_bytes: of so many heads, 0 where the floats serve as they are. block_bytes: of kAttendKeys keys.
+    int64_t (*query_bytes)(int heads, int64_t dims);
+    void (*take_queries)(const float* queries, int heads, int64_t dims, uint8_t* out);
+    int64_t (*block_bytes)(int64_t dims);
+    void (*take_keys)(const StoredRow* rows, int num_keys, int64_t dims, uint8_t* block);
+
+    // Take a block of num_keys <= kAttendKeys keys into every head. dims is a multiple of 16.
     // scores: (count, kAttendKeys) of scratch.
-    void (*attend)(const Heads& heads, const float* keys, int num_keys, int64_t dims, float scale, float* scores);
+    void (*attend)(const Heads& heads, const uint8_t* block, int num_keys, int64_t dims, float scale, float* scores);
 
     // scores[k] = sum over heads of weight * max(0, query . key): of float keys (num_keys, dims) ...
     void (*score_floats)(const IndexQuery& query, const float* keys, int64_t num_keys, float* scores);

@@ -6,6 +6,7 @@ namespace whitedwarf {
 namespace {
 
 constexpr int kTile = 4;  // heads and keys (or vectors of channels) that meet in registers: 16 accumulators
+constexpr int kNearKeys = 12;  // keys of 2 KB each that share the nearest cache with four queries
 constexpr int kKeyLanes = 16;
 constexpr int kMaxKeyWords = kMaxRowDims / 8;
 
@@ -84,7 +85,7 @@ __m512 fold_tile(const __m512 (*acc)[kTile]) {
 }
 
 template <int kHeads, int kKeys>
-void dots_tile(const float* queries, const float* keys, int64_t dims, float* scores, int stride) {
+void dots_tile(const float* queries, const float* keys, int64_t pitch, int64_t dims, float* scores, int stride) {
     __m512 acc[kKeys][kHeads];
     for (int k = 0; k < kKeys; ++k)
         for (int h = 0; h < kHeads; ++h) acc[k][h] = _mm512_setzero_ps();
@@ -92,7 +93,7 @@ void dots_tile(const float* queries, const float* keys, int64_t dims, float* sco
         __m512 query[kHeads];
         for (int h = 0; h < kHeads; ++h) query[h] = _mm512_loadu_ps(queries + h * dims + i);
         for (int k = 0; k < kKeys; ++k) {
-            const __m512 key = _mm512_loadu_ps(keys + k * dims + i);
+            const __m512 key = _mm512_loadu_ps(keys + k * pitch + i);
             for (int h = 0; h < kHeads; ++h) acc[k][h] = _mm512_fmadd_ps(query[h], key, acc[k][h]);
         }
     }
@@ -109,50 +110,57 @@ void dots_tile(const float* queries, const float* keys, int64_t dims, float* sco
 }
 
 template <int kHeads>
-void dots_heads(const float* queries, const float* keys, int num_keys, int64_t dims, float* scores, int stride) {
-    int k = 0;
-    for (; k + kTile <= num_keys; k += kTile)
-        dots_tile<kHeads, kTile>(queries, keys + k * dims, dims, scores + k, stride);
-    for (; k < num_keys; ++k) dots_tile<kHeads, 1>(queries, keys + k * dims, dims, scores + k, stride);
+void dots_heads(const float* queries, const KeyRows& keys, int begin, int end, int64_t dims, float* scores,
+                int stride) {
+    int k = begin;
+    for (; k + kTile <= end; k += kTile)
+        dots_tile<kHeads, kTile>(queries, keys.row(k), keys.pitch, dims, scores + k, stride);
+    for (; k < end; ++k) dots_tile<kHeads, 1>(queries, keys.row(k), keys.pitch, dims, scores + k, stride);
 }
 
-void dots(const float* queries, int heads, const float* keys, int num_keys, int64_t dims, float* scores, int stride) {
-    int h = 0;
-    for (; h + kTile <= heads; h += kTile)
-        dots_heads<kTile>(queries + h * dims, keys, num_keys, dims, scores + h * stride, stride);
-    for (; h < heads; ++h) dots_heads<1>(queries + h * dims, keys, num_keys, dims, scores + h * stride, stride);
+// A few keys stay in the nearest cache while all heads go by.
+void dots(const float* queries, int heads, const KeyRows& keys, int64_t dims, float* scores, int stride) {
+    for (int begin = 0; begin < keys.count; begin += kNearKeys) {
+        const int end = keys.count - begin < kNearKeys ? keys.count : begin + kNearKeys;
+        int h = 0;
+        for (; h + kTile <= heads; h += kTile)
+            dots_heads<kTile>(queries + h * dims, keys, begin, end, dims, scores + h * stride, stride);
+        for (; h < heads; ++h)
+            dots_heads<1>(queries + h * dims, keys, begin, end, dims, scores + h * stride, stride);
+    }
 }
 
 template <int kHeads, int kVectors>
-void blend_tile(const float* shares, int stride, const float* keys, int num_keys, int64_t dims, float* out) {
+void blend_tile(const float* shares, int stride, const KeyRows& keys, int64_t i, int64_t dims, float* out) {
     __m512 acc[kHeads][kVectors];
     for (int h = 0; h < kHeads; ++h)
-        for (int v = 0; v < kVectors; ++v) acc[h][v] = _mm512_loadu_ps(out + h * dims + 16 * v);
-    for (int k = 0; k < num_keys; ++k) {
+        for (int v = 0; v < kVectors; ++v) acc[h][v] = _mm512_loadu_ps(out + h * dims + i + 16 * v);
+    const float* row = keys.data + i;
+    for (int k = 0; k < keys.count; ++k, row += keys.pitch) {
         __m512 key[kVectors];
-        for (int v = 0; v < kVectors; ++v) key[v] = _mm512_loadu_ps(keys + k * dims + 16 * v);
+        for (int v = 0; v < kVectors; ++v) key[v] = _mm512_loadu_ps(row + 16 * v);
         for (int h = 0; h < kHeads; ++h) {
             const __m512 share = _mm512_set1_ps(shares[h * stride + k]);
             for (int v = 0; v < kVectors; ++v) acc[h][v] = _mm512_fmadd_ps(share, key[v], acc[h][v]);
         }
     }
     for (int h = 0; h < kHeads; ++h)
-        for (int v = 0; v < kVectors; ++v) _mm512_storeu_ps(out + h * dims + 16 * v, acc[h][v]);
+        for (int v = 0; v < kVectors; ++v) _mm512_storeu_ps(out + h * dims + i + 16 * v, acc[h][v]);
 }
 
-template <int kHeads>
-void blend_heads(const float* shares, int stride, const float* keys, int num_keys, int64_t dims, float* out) {
-    int64_t i = 0;
-    for (; i + 16 * kTile <= dims; i += 16 * kTile)
-        blend_tile<kHeads, kTile>(shares, stride, keys + i, num_keys, dims, out + i);
-    for (; i < dims; i += 16) blend_tile<kHeads, 1>(shares, stride, keys + i, num_keys, dims, out + i);
-}
-
-void blend(const float* shares, int stride, int heads, const float* keys, int num_keys, int64_t dims, float* out) {
+// A strip of channels of all keys stays in the nearest cache while all heads go by.
+template <int kVectors>
+void blend_strip(const float* shares, int stride, int heads, const KeyRows& keys, int64_t i, int64_t dims, float* out) {
     int h = 0;
     for (; h + kTile <= heads; h += kTile)
-        blend_heads<kTile>(shares + h * stride, stride, keys, num_keys, dims, out + h * dims);
-    for (; h < heads; ++h) blend_heads<1>(shares + h * stride, stride, keys, num_keys, dims, out + h * dims);
+        blend_tile<kTile, kVectors>(shares + h * stride, stride, keys, i, dims, out + h * dims);
+    for (; h < heads; ++h) blend_tile<1, kVectors>(shares + h * stride, stride, keys, i, dims, out + h * dims);
+}
+
+void blend(const float* shares, int stride, int heads, const KeyRows& keys, int64_t dims, float* out) {
+    int64_t i = 0;
+    for (; i + 16 * kTile <= dims; i += 16 * kTile) blend_strip<kTile>(shares, stride, heads, keys, i, dims, out);
+    for (; i < dims; i += 16) blend_strip<1>(shares, stride, heads, keys, i, dims, out);
 }
 
 // Sixteen packed keys, one per lane: word j of a lane holds four codes + 12 of the key's dims 8 (j / 2) ..., the even
@@ -237,6 +245,10 @@ const RowLevel kAvx512Rows = {
     .mix_streams = mix_streams,
     .spread_streams = spread_streams,
     .pool_rows = pool_rows,
+    .query_bytes = no_query_bytes,
+    .take_queries = leave_queries,
+    .block_bytes = float_block_bytes,
+    .take_keys = decode_keys<decode_row_wide>,
     .attend = attend_with<dots, blend>,
     .score_floats = score_with<dots>,
     .score_packed = score_packed,

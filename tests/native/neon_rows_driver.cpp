@@ -71,12 +71,19 @@ void check_rows(int dims) {
 }
 
 void check_attend(int dims, int heads, int num_keys) {
-    const auto queries = random_floats(heads * dims), keys = random_floats(num_keys * dims);
+    const RowFormat format{RowKind::packed_kv, dims, 16};
+    const auto queries = random_floats(heads * dims);
+    const auto keys = stored(format, num_keys);
+    std::vector<StoredRow> rows;
+    for (int k = 0; k < num_keys; ++k) rows.push_back({&format, keys.data() + k * format.row_bytes()});
     compare("attend", dims, heads * (dims + 2), [&](auto& level, float* out) {
         std::vector<float> scores(heads * kAttendKeys);
+        std::vector<uint8_t> block(level.block_bytes(dims));
+        level.take_keys(rows.data(), num_keys, dims, block.data());
         float* top = out + heads * dims;
-        const Heads state{queries.data(), heads, top, top + heads, out};
-        for (int round = 0; round < 2; ++round) level.attend(state, keys.data(), num_keys, dims, 0.125f, scores.data());
+        const Heads state{queries.data(), nullptr, heads, top, top + heads, out};
+        for (int round = 0; round < 2; ++round)
+            level.attend(state, block.data(), num_keys, dims, 0.125f, scores.data());
     });
 }
 
