@@ -1,7 +1,7 @@
 // Attention over stored rows (fact sheet 2.3).
 //
 // A query takes its keys in a fixed order, oldest window row first, then compressed rows ascending, in blocks of
-// kAttendKeys counted from its own first key: its result cannot depend on where the batch was cut or how it was split.
+// AttendKernels::block_keys counted from its own first key: its result cannot depend on where the batch was cut or how it was split.
 // Rows are decoded block by block into a level's own form, once per query, and serve all heads as keys and as values.
 #include "operations.h"
 
@@ -16,14 +16,14 @@ namespace whitedwarf {
 
 namespace {
 
-constexpr int kHeadUnit = 4;         // heads that a kernel takes at once
 constexpr int64_t kTeamBlocks = 16;  // blocks of keys decoded between two meetings of threads that share a query
 
 // The rows one query sees, in order.
 class Keys {
 public:
-    Keys(const Attention& in, int64_t query)
-        : in_(in),
+    Keys(const AttendKernels& kernels, const Attention& in, int64_t query)
+        : kernels_(kernels),
+          in_(in),
           oldest_(std::max<int64_t>(0, in.positions[query] - in.window_length + 1)),
           num_recent_(in.positions[query] + 1 - oldest_) {
         if (in.picked) {
@@ -36,13 +36,15 @@ public:
     }
 
     int64_t count() const { return num_recent_ + num_compressed_; }
-    int64_t blocks() const { return (count() + kAttendKeys - 1) / kAttendKeys; }
-    int in_block(int64_t block) const { return int(std::min<int64_t>(kAttendKeys, count() - block * kAttendKeys)); }
+    int64_t blocks() const { return (count() + kernels_.block_keys - 1) / kernels_.block_keys; }
+    int in_block(int64_t block) const {
+        return int(std::min<int64_t>(kernels_.block_keys, count() - block * kernels_.block_keys));
+    }
 
-    void take(const RowLevel& level, int64_t block, uint8_t* out) const {
+    void take(int64_t block, uint8_t* out) const {
         StoredRow rows[kAttendKeys];
-        for (int i = 0; i < in_block(block); ++i) rows[i] = row(block * kAttendKeys + i);
-        level.take_keys(rows, in_block(block), in_.queries.dims, out);
+        for (int i = 0; i < in_block(block); ++i) rows[i] = row(block * kernels_.block_keys + i);
+        kernels_.take_keys(rows, in_block(block), in_.window.format, out);
     }
 
 private:
@@ -52,6 +54,7 @@ private:
         return {&in_.compressed.format, in_.compressed.row(number - in_.compressed.first)};
     }
 
+    const AttendKernels& kernels_;
     const Attention& in_;
     int64_t oldest_;
     int64_t num_recent_;
@@ -64,15 +67,15 @@ struct Room {
     uint8_t* taken;
     float* top;
     float* sum;
-    float* scores;  // (heads, kAttendKeys)
+    float* scores;  // (heads, block_keys)
 };
 
 // Running softmax of some heads of one query.
 class Attending {
 public:
-    Attending(const RowLevel& level, const Attention& in, int64_t query, int first_head, int num_heads,
+    Attending(const AttendKernels& kernels, const Attention& in, int64_t query, int first_head, int num_heads,
               const Room& room)
-        : level_(level), in_(in), query_(query), first_head_(first_head), room_(room) {
+        : kernels_(kernels), in_(in), query_(query), first_head_(first_head), scores_(room.scores) {
         const int64_t offset = (query * in.queries.heads + first_head) * in.queries.dims;
         heads_ = {in.queries.x + offset, room.taken, num_heads, room.top, room.sum, in.out + offset};
     }
@@ -81,24 +84,19 @@ public:
     void start() {
         std::copy_n(in_.sinks + first_head_, heads_.count, heads_.top);
         std::fill_n(heads_.sum, heads_.count, 1.0f);
-        std::fill_n(heads_.out, heads_.count * in_.queries.dims, 0.0f);
-        level_.take_queries(heads_.queries, heads_.count, in_.queries.dims, room_.taken);
+        kernels_.start(heads_, in_.window.format);
     }
 
     void take(const uint8_t* block, int num_keys) {
         const float scale = float(1.0 / std::sqrt(double(in_.queries.dims)));
-        level_.attend(heads_, block, num_keys, in_.queries.dims, scale, room_.scores);
+        kernels_.attend(heads_, block, num_keys, in_.window.format, scale, scores_);
     }
 
-    // Divide by the sum and turn the rotary tail back.
     void finish() {
+        kernels_.finish(heads_, in_.window.format);
         const int half = in_.queries.half;
-        const float* turns = in_.queries.turns + query_ * 2 * half;
-        for (int h = 0; h < heads_.count; ++h) {
-            float* out = heads_.out + h * in_.queries.dims;
-            for (int64_t i = 0; i < in_.queries.dims; ++i) out[i] /= heads_.sum[h];
-            turn_back(out + in_.queries.dims - 2 * half, turns, half);
-        }
+        for (int h = 0; h < heads_.count; ++h)
+            turn_back(heads_.out + (h + 1) * in_.queries.dims - 2 * half, in_.queries.turns + query_ * 2 * half, half);
     }
 
 private:
@@ -111,30 +109,35 @@ private:
         }
     }
 
-    const RowLevel& level_;
+    const AttendKernels& kernels_;
     const Attention& in_;
     int64_t query_;
     int first_head_;
-    Room room_;
+    float* scores_;
     Heads heads_;
 };
 
+const AttendKernels& kernels_for(const Machine& machine, const Attention& in) {
+    const bool has_compressed = in.compressed.count > 0;
+    return machine.level.attend_kernels(in.window.format, has_compressed ? in.compressed.format : in.window.format);
+}
+
 // One thread, one query, all heads.
 void attend_alone(const Machine& machine, const Attention& in) {
-    const RowLevel& level = machine.level;
+    const AttendKernels& kernels = kernels_for(machine, in);
     const int heads = in.queries.heads;
-    const int64_t dims = in.queries.dims;
     share(machine.pool, in.queries.n, [&](Tickets& tickets) {
         Scratch block, taken;
-        std::vector<float> scores(heads * kAttendKeys), top(heads), sum(heads);
-        block.reserve(level.block_bytes(dims));
-        const Room room{taken.reserve(level.query_bytes(heads, dims)), top.data(), sum.data(), scores.data()};
+        std::vector<float> scores(heads * kernels.block_keys), top(heads), sum(heads);
+        block.reserve(kernels.block_bytes(in.window.format));
+        const Room room{taken.reserve(kernels.query_bytes(heads, in.window.format)), top.data(), sum.data(),
+                        scores.data()};
         for (int64_t query; tickets.take(query);) {
-            const Keys keys(in, query);
-            Attending attending(level, in, query, 0, heads, room);
+            const Keys keys(kernels, in, query);
+            Attending attending(kernels, in, query, 0, heads, room);
             attending.start();
             for (int64_t b = 0; b < keys.blocks(); ++b) {
-                keys.take(level, b, block.data());
+                keys.take(b, block.data());
                 attending.take(block.data(), keys.in_block(b));
             }
             attending.finish();
@@ -143,31 +146,31 @@ void attend_alone(const Machine& machine, const Attention& in) {
 }
 
 // Two tasks per thread: few, because each reads all keys.
-int heads_per_task(int heads, int threads) {
-    const int units = (heads + kHeadUnit - 1) / kHeadUnit;
-    return kHeadUnit * ((units + 2 * threads - 1) / (2 * threads));
+int heads_per_task(int heads, int unit, int threads) {
+    const int units = (heads + unit - 1) / unit;
+    return unit * ((units + 2 * threads - 1) / (2 * threads));
 }
 
 // Threads share the queries one after the other: first they decode blocks together, then each takes some heads.
 class Team {
 public:
     Team(const Machine& machine, const Attention& in)
-        : machine_(machine), level_(machine.level), in_(in),
-          group_heads_(heads_per_task(in.queries.heads, machine.pool.threads())),
+        : machine_(machine), kernels_(kernels_for(machine, in)), in_(in),
+          group_heads_(heads_per_task(in.queries.heads, kernels_.head_unit, machine.pool.threads())),
           num_groups_((in.queries.heads + group_heads_ - 1) / group_heads_),
-          block_bytes_(aligned(level_.block_bytes(in.queries.dims))),
-          query_bytes_(aligned(level_.query_bytes(group_heads_, in.queries.dims))),
+          block_bytes_(aligned(kernels_.block_bytes(in.window.format))),
+          query_bytes_(aligned(kernels_.query_bytes(group_heads_, in.window.format))),
           top_(in.queries.heads), sum_(in.queries.heads) {
         taken_.reserve(num_groups_ * query_bytes_);
     }
 
     void attend(int64_t query) {
-        const Keys keys(in_, query);
+        const Keys keys(kernels_, in_, query);
         blocks_.reserve(std::min(kTeamBlocks, keys.blocks()) * block_bytes_);
         for (int64_t begin = 0; begin < keys.blocks(); begin += kTeamBlocks) {
             const int64_t end = std::min(keys.blocks(), begin + kTeamBlocks);
-            spread(machine_.pool, end - begin, kAttendKeys * in_.queries.dims / 4, [&](int64_t from, int64_t to) {
-                for (int64_t b = from; b < to; ++b) keys.take(level_, begin + b, blocks_.data() + b * block_bytes_);
+            spread(machine_.pool, end - begin, kernels_.block_keys * in_.queries.dims / 4, [&](int64_t from, int64_t to) {
+                for (int64_t b = from; b < to; ++b) keys.take(begin + b, blocks_.data() + b * block_bytes_);
             });
             share(machine_.pool, num_groups_, [&](Tickets& tickets) { take(query, keys, begin, end, tickets); });
         }
@@ -175,12 +178,12 @@ public:
 
 private:
     void take(int64_t query, const Keys& keys, int64_t begin, int64_t end, Tickets& tickets) {
-        std::vector<float> scores(group_heads_ * kAttendKeys);
+        std::vector<float> scores(group_heads_ * kernels_.block_keys);
         for (int64_t group; tickets.take(group);) {
             const int first = int(group) * group_heads_, count = std::min(group_heads_, in_.queries.heads - first);
             const Room room{taken_.data() + group * query_bytes_, top_.data() + first, sum_.data() + first,
                             scores.data()};
-            Attending attending(level_, in_, query, first, count, room);
+            Attending attending(kernels_, in_, query, first, count, room);
             if (begin == 0) attending.start();
             for (int64_t b = begin; b < end; ++b)
                 attending.take(blocks_.data() + (b - begin) * block_bytes_, keys.in_block(b));
@@ -189,7 +192,7 @@ private:
     }
 
     const Machine& machine_;
-    const RowLevel& level_;
+    const AttendKernels& kernels_;
     const Attention& in_;
     int group_heads_;
     int num_groups_;

@@ -73,8 +73,8 @@ public:
 
 private:
     void score_decoded(int64_t begin, int64_t end, float* scores) const {
-        float block[kAttendKeys * 256];
-        const int64_t step = std::min<int64_t>(kAttendKeys, int64_t(kAttendKeys) * 256 / query_.dims);
+        float block[kFloatKeys * 256];
+        const int64_t step = std::min<int64_t>(kFloatKeys, int64_t(kFloatKeys) * 256 / query_.dims);
         for (int64_t start = begin; start < end; start += step) {
             const int64_t stop = std::min(end, start + step);
             for (int64_t k = start; k < stop; ++k)

@@ -1,4 +1,4 @@
-// The table of kernels one CPU level provides (scalar, avx2, avx512, neon), and the arithmetic they all promise.
+// The table of kernels one CPU level provides (scalar, avx2, avx512, amx, neon), and the arithmetic they all promise.
 //
 // Promise: every level gives the same bits. The order of every sum is fixed here; the scalar level is the
 // specification.
@@ -87,6 +87,7 @@ extern const Level kScalar;
 #if defined(__x86_64__) || defined(_M_X64)
 extern const Level kAvx2;
 extern const Level kAvx512;
+const Level& amx_level();
 #elif defined(__aarch64__) || defined(_M_ARM64)
 extern const Level kNeon;
 #endif

@@ -7,7 +7,7 @@ namespace whitedwarf {
 
 const RowLevel& row_level(const char* name) {
 #if defined(__x86_64__) || defined(_M_X64)
-    const std::initializer_list<const RowLevel*> levels = {&kAvx2Rows, &kAvx512Rows};
+    const std::initializer_list<const RowLevel*> levels = {&kAvx2Rows, &kAvx512Rows, &amx_rows()};
 #elif defined(__aarch64__) || defined(_M_ARM64)
     const std::initializer_list<const RowLevel*> levels = {&kNeonRows};
 #else

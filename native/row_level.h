@@ -13,7 +13,8 @@
 
 namespace whitedwarf {
 
-constexpr int kAttendKeys = 64;  // keys that attention takes at once; softmax is rescaled between such blocks
+constexpr int kFloatKeys = 64;    // keys that attention in floats takes at once; softmax is rescaled between such blocks
+constexpr int kAttendKeys = 128;  // the most that any takes
 
 struct StoredRow {
     const RowFormat* format;
@@ -23,11 +24,33 @@ struct StoredRow {
 // Heads of one query that attention works on, and how far they have come.
 struct Heads {
     const float* queries;   // (count, dims)
-    const uint8_t* taken;   // the same in the level's own form
+    uint8_t* taken;         // query_bytes for a level's own forms of them and of `out`
     int count;
-    float* top;  // (count,) largest score so far
+    float* top;  // (count,) largest score so far, or so
     float* sum;  // (count,) sum of exp(score - top)
-    float* out;  // (count, dims) sum of exp(score - top) * key
+    float* out;  // (count, dims) sum of exp(score - top) * key, unless the level has it elsewhere until it is finished
+};
+
+// Attention over rows of one shape, `format` that of the window. Queries and keys are read in forms of the level's own,
+// made once and met often; both lie 64-byte aligned. dims is a multiple of 16.
+struct AttendKernels {
+    int head_unit;   // heads that it takes at once; threads share a query by multiples of it
+    int block_keys;  // keys that it takes at once, at most kAttendKeys; they count from a query's own first key
+
+    // Zero heads.out, or what the level has in its place; form the queries. query_bytes: 0 where floats serve.
+    int64_t (*query_bytes)(int heads, const RowFormat& format);
+    void (*start)(const Heads& heads, const RowFormat& format);
+
+    // A block of at most block_keys keys.
+    int64_t (*block_bytes)(const RowFormat& format);
+    void (*take_keys)(const StoredRow* rows, int num_keys, const RowFormat& format, uint8_t* block);
+
+    // Take a block into every head. scores: (count, block_keys) of scratch.
+    void (*attend)(const Heads& heads, const uint8_t* block, int num_keys, const RowFormat& format, float scale,
+                   float* scores);
+
+    // heads.out, times 1 / heads.sum.
+    void (*finish)(const Heads& heads, const RowFormat& format);
 };
 
 // One index query beside packed keys: exact integers, blocks of 32 with power-of-two scales.
@@ -74,16 +97,8 @@ struct RowLevel {
     // Per channel: softmax of gate + ape over the rows of all windows, weighted sum of the values.
     void (*pool_rows)(const PoolWindow* windows, int num_windows, int64_t dims, float* out);
 
-    // Attention reads queries and keys in forms of the level's own, made once and met often; 64-byte aligned.
-    // query_bytes: of so many heads, 0 where the floats serve as they are. block_bytes: of kAttendKeys keys.
-    int64_t (*query_bytes)(int heads, int64_t dims);
-    void (*take_queries)(const float* queries, int heads, int64_t dims, uint8_t* out);
-    int64_t (*block_bytes)(int64_t dims);
-    void (*take_keys)(const StoredRow* rows, int num_keys, int64_t dims, uint8_t* block);
-
-    // Take a block of num_keys <= kAttendKeys keys into every head. dims is a multiple of 16.
-    // scores: (count, kAttendKeys) of scratch.
-    void (*attend)(const Heads& heads, const uint8_t* block, int num_keys, int64_t dims, float scale, float* scores);
+    // What attention over rows of these formats runs on.
+    const AttendKernels& (*attend_kernels)(const RowFormat& window, const RowFormat& compressed);
 
     // scores[k] = sum over heads of weight * max(0, query . key): of float keys (num_keys, dims) ...
     void (*score_floats)(const IndexQuery& query, const float* keys, int64_t num_keys, float* scores);
@@ -95,6 +110,7 @@ extern const RowLevel kScalarRows;
 #if defined(__x86_64__) || defined(_M_X64)
 extern const RowLevel kAvx2Rows;
 extern const RowLevel kAvx512Rows;
+const RowLevel& amx_rows();  // those of avx512, but for attention over packed rows
 #elif defined(__aarch64__) || defined(_M_ARM64)
 extern const RowLevel kNeonRows;
 #endif

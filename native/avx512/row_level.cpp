@@ -29,9 +29,10 @@ void decode_halves(const uint8_t* row, int count, float* out) {
 void decode_kv(const RowFormat& format, const uint8_t* row, float* out) {
     const int plain = format.plain();
     const uint8_t* scales = row + plain;
-    for (int i = 0; i < plain; i += 16) {
-        const __m512 scale = _mm512_set1_ps(power_of_two(scales[i / kKvBlock] - kE8m0Bias));
-        _mm512_storeu_ps(out + i, e4m3_to_floats(row + i, scale));
+    for (int start = 0; start < plain; start += kKvBlock) {
+        const __m512 scale = _mm512_set1_ps(power_of_two(scales[start / kKvBlock] - kE8m0Bias));
+        const int end = start + kKvBlock < plain ? start + kKvBlock : plain;
+        for (int i = start; i < end; i += 16) _mm512_storeu_ps(out + i, e4m3_to_floats(row + i, scale));
     }
     if (format.kind == RowKind::packed_kv)
         std::memcpy(out + plain, row + format.tail_offset(), size_t(4) * format.rope_dims);
@@ -245,11 +246,7 @@ const RowLevel kAvx512Rows = {
     .mix_streams = mix_streams,
     .spread_streams = spread_streams,
     .pool_rows = pool_rows,
-    .query_bytes = no_query_bytes,
-    .take_queries = leave_queries,
-    .block_bytes = float_block_bytes,
-    .take_keys = decode_keys<decode_row_wide>,
-    .attend = attend_with<dots, blend>,
+    .attend_kernels = float_attention<decode_row_wide, dots, blend>,
     .score_floats = score_with<dots>,
     .score_packed = score_packed,
 };

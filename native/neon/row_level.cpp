@@ -195,11 +195,7 @@ const RowLevel kNeonRows = {
     .mix_streams = mix_streams,
     .spread_streams = spread_streams,
     .pool_rows = pool_rows,
-    .query_bytes = no_query_bytes,
-    .take_queries = leave_queries,
-    .block_bytes = float_block_bytes,
-    .take_keys = decode_keys<decode_row_wide>,
-    .attend = attend_with<dots, blend>,
+    .attend_kernels = float_attention<decode_row_wide, dots, blend>,
     .score_floats = score_with<dots>,
     .score_packed = score_packed,
 };

@@ -77,13 +77,14 @@ void check_attend(int dims, int heads, int num_keys) {
     std::vector<StoredRow> rows;
     for (int k = 0; k < num_keys; ++k) rows.push_back({&format, keys.data() + k * format.row_bytes()});
     compare("attend", dims, heads * (dims + 2), [&](auto& level, float* out) {
-        std::vector<float> scores(heads * kAttendKeys);
-        std::vector<uint8_t> block(level.block_bytes(dims));
-        level.take_keys(rows.data(), num_keys, dims, block.data());
+        const AttendKernels& kernels = level.attend_kernels(format, format);
+        std::vector<float> scores(heads * kernels.block_keys);
+        std::vector<uint8_t> block(kernels.block_bytes(format));
+        kernels.take_keys(rows.data(), num_keys, format, block.data());
         float* top = out + heads * dims;
         const Heads state{queries.data(), nullptr, heads, top, top + heads, out};
         for (int round = 0; round < 2; ++round)
-            level.attend(state, block.data(), num_keys, dims, 0.125f, scores.data());
+            kernels.attend(state, block.data(), num_keys, format, 0.125f, scores.data());
     });
 }
 
