@@ -9,6 +9,7 @@
 #endif
 
 #include "arithmetic.h"
+#include "pick.h"
 #include "row_level.h"
 #include "row_rounding.h"
 
@@ -258,6 +259,13 @@ static inline void score_with(const IndexQuery& query, const float* keys, int64_
             for (int k = 0; k < count; ++k) total[k] += query.weights[h] * (dots[k] > 0.0f ? dots[k] : 0.0f);
         }
     }
+}
+
+// score_block one query after the other.
+template <auto ScorePacked>
+static inline void score_each(const IndexQuery* queries, int num_queries, const uint8_t* keys, int64_t stride,
+                              int64_t num_keys, float* scores, int64_t pitch) {
+    for (int q = 0; q < num_queries; ++q) ScorePacked(queries[q], keys, stride, num_keys, scores + q * pitch);
 }
 
 }  // namespace whitedwarf

@@ -53,7 +53,7 @@ struct AttendKernels {
     void (*finish)(const Heads& heads, const RowFormat& format);
 };
 
-// One index query beside packed keys: exact integers, blocks of 32 with power-of-two scales.
+// One index query, beside packed keys as exact integers: blocks of 32 with power-of-two scales.
 struct IndexQuery {
     const float* values;   // (heads, dims)
     const float* weights;  // (heads,)
@@ -62,6 +62,11 @@ struct IndexQuery {
     const int8_t* codes;  // (heads, dims) twice the e2m1 values; per 8 dims the even ones, then the odd ones; or null
     const float* scales;  // (heads, dims / 32), a quarter of the powers of two (both factors are doubled)
     const int32_t* sums;  // (heads, dims / 32): sum of the codes, for levels that offset the keys' side
+
+    // The same with one scale for all of a head's blocks, where they lie near each other (index_query.h); or null.
+    const int8_t* aligned;         // (heads, dims), up to 96
+    const float* factors;          // (heads,): weight times scale
+    const int32_t* aligned_sums;   // (heads,)
 };
 
 // Consecutive positions of one window that pooling reads; rows lie `stride` values apart.
@@ -104,13 +109,19 @@ struct RowLevel {
     void (*score_floats)(const IndexQuery& query, const float* keys, int64_t num_keys, float* scores);
     // ... and of packed keys `stride` bytes apart, exact up to the sums over blocks and heads.
     void (*score_packed)(const IndexQuery& query, const uint8_t* keys, int64_t stride, int64_t num_keys, float* scores);
+    // The same of several queries that have codes; query q's go to scores + q * pitch.
+    void (*score_block)(const IndexQuery* queries, int num_queries, const uint8_t* keys, int64_t stride,
+                        int64_t num_keys, float* scores, int64_t pitch);
+
+    // The numbers of the best `top` < count of the scores, ascending; of equal ones the lowest. Overwrites the scores.
+    void (*pick_best)(float* scores, int64_t count, int64_t top, int32_t* out);
 };
 
 extern const RowLevel kScalarRows;
 #if defined(__x86_64__) || defined(_M_X64)
 extern const RowLevel kAvx2Rows;
 extern const RowLevel kAvx512Rows;
-const RowLevel& amx_rows();  // those of avx512, but for attention over packed rows
+const RowLevel& amx_rows();  // those of avx512, but for attention over packed rows and index scores
 #elif defined(__aarch64__) || defined(_M_ARM64)
 extern const RowLevel kNeonRows;
 #endif

@@ -10,47 +10,19 @@
 // Internal linkage: see blocks.h.
 #pragma once
 
-#include <immintrin.h>
-
 #include <cstring>
 #include <initializer_list>
 
+#include "amx/tiles.h"
+#include "avx512/index_lanes.h"
 #include "row_arithmetic.h"
 
 namespace whitedwarf::amx {
 
-constexpr int kTile = 16;        // rows of a tile, and columns of float32
 constexpr int kChunk = 32;       // columns of bfloat16 in a tile
-constexpr int kRowBytes = 64;    // of a tile
-constexpr int kTileBytes = 1024;
 constexpr int kGroupHeads = 2 * kTile;
 constexpr int kHalves = kAttendKeys / kChunk;
 constexpr int kTerms = 3;        // of queries and of tails
-
-// What the compiler does not know of tiles: that they read and write memory.
-static inline void fence() { asm volatile("" ::: "memory"); }
-
-struct alignas(64) TileShapes {
-    uint8_t palette = 1, start = 0, reserved[14] = {};
-    uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-    uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-};
-
-// Tiles of full size for as long as this lives.
-class Tiles {
-public:
-    Tiles() {
-        const TileShapes shapes;
-        fence();
-        _tile_loadconfig(&shapes);
-    }
-    ~Tiles() {
-        fence();
-        _tile_release();
-    }
-    Tiles(const Tiles&) = delete;
-    Tiles& operator=(const Tiles&) = delete;
-};
 
 static inline int num_groups(int heads) { return (heads + kGroupHeads - 1) / kGroupHeads; }
 
@@ -98,28 +70,6 @@ static inline void split(const float* x, __m512i terms[kTerms]) {
     }
 }
 
-static inline void transpose(__m512i v[kTile]) {
-    __m512i w[kTile];
-    for (int i = 0; i < kTile; i += 2) {
-        w[i] = _mm512_unpacklo_epi32(v[i], v[i + 1]);
-        w[i + 1] = _mm512_unpackhi_epi32(v[i], v[i + 1]);
-    }
-    for (int i = 0; i < kTile; i += 4)
-        for (int j = 0; j < 2; ++j) {
-            v[i + 2 * j] = _mm512_unpacklo_epi64(w[i + j], w[i + j + 2]);
-            v[i + 2 * j + 1] = _mm512_unpackhi_epi64(w[i + j], w[i + j + 2]);
-        }
-    for (int i = 0; i < kTile; i += 8)
-        for (int j = 0; j < 4; ++j) {
-            w[i + j] = _mm512_shuffle_i32x4(v[i + j], v[i + j + 4], 0x88);
-            w[i + j + 4] = _mm512_shuffle_i32x4(v[i + j], v[i + j + 4], 0xdd);
-        }
-    for (int j = 0; j < 8; ++j) {
-        v[j] = _mm512_shuffle_i32x4(w[j], w[j + 8], 0x88);
-        v[j + 8] = _mm512_shuffle_i32x4(w[j], w[j + 8], 0xdd);
-    }
-}
-
 static inline void store_tile(const __m512i v[kTile], uint8_t* out) {
     for (int i = 0; i < kTile; ++i) _mm512_store_si512(out + 64 * i, v[i]);
 }
@@ -144,7 +94,7 @@ static inline void start(const Heads& heads, const RowFormat& format) {
                 for (int t = 0; t < kTerms; ++t) terms[t][h] = split_terms[t];
             }
             for (int t = kTerms - 1; t >= 0; --t, tile += 2 * kTileBytes) {
-                transpose(terms[t]);
+                avx512::transpose(terms[t]);
                 store_tile(terms[t], tile);
             }
         }
@@ -315,8 +265,8 @@ static inline __m512 soften_heads(const float* scores, int num_keys, float scale
             }
             low[pair] = _mm512_or_si512(terms[0], _mm512_slli_epi32(terms[1], 16));
         }
-        transpose(high);
-        transpose(low);
+        avx512::transpose(high);
+        avx512::transpose(low);
         store_tile(low, shares + (2 * half) * kTileBytes);
         store_tile(high, shares + (2 * half + 1) * kTileBytes);
     }

@@ -1,5 +1,6 @@
-// The row kernels of a machine with tiles: those of avx512, but for attention over packed rows.
+// The row kernels of a machine with tiles: those of avx512, but for attention over packed rows and index scores.
 #include "amx/attention.h"
+#include "amx/index.h"
 
 namespace whitedwarf {
 namespace {
@@ -13,6 +14,7 @@ RowLevel with_tiles() {
     RowLevel level = kAvx512Rows;
     level.name = "amx";
     level.attend_kernels = attend_kernels;
+    level.score_block = amx::score_block;
     return level;
 }
 

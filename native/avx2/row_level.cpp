@@ -222,6 +222,8 @@ const RowLevel kAvx2Rows = {
     .attend_kernels = float_attention<decode_row_wide, dots, blend>,
     .score_floats = score_with<dots>,
     .score_packed = score_packed,
+    .score_block = score_each<score_packed>,
+    .pick_best = pick_best,
 };
 
 }  // namespace whitedwarf

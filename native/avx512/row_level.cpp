@@ -1,4 +1,5 @@
 // The row kernels of row_level.h with AVX-512: tiles of heads and keys, and index scores as integer products.
+#include "avx512/index_lanes.h"
 #include "avx512/vectors.h"
 #include "row_arithmetic.h"
 
@@ -8,6 +9,8 @@ namespace {
 constexpr int kTile = 4;  // heads and keys (or vectors of channels) that meet in registers: 16 accumulators
 constexpr int kNearKeys = 12;  // keys of 2 KB each that share the nearest cache with four queries
 constexpr int kKeyLanes = 16;
+constexpr int kAlignedHeads = 8;
+constexpr int kAlignedOffset = 96;
 constexpr int kMaxKeyWords = kMaxRowDims / 8;
 
 __m512 e4m3_to_floats(const uint8_t* codes, __m512 scale) {
@@ -235,6 +238,51 @@ void score_packed(const IndexQuery& query, const uint8_t* keys, int64_t stride, 
     }
 }
 
+// sum over the heads of factor * max(0, product), head after head; codes are 96 too large.
+template <int kHeads>
+__m512 score_aligned_heads(const IndexQuery& query, int head, const avx512::AlignedKeys& keys, __m512 score) {
+    __m512i acc[kHeads];
+    for (int h = 0; h < kHeads; ++h) acc[h] = _mm512_set1_epi32(-kAlignedOffset * query.aligned_sums[head + h]);
+    const int8_t* codes = query.aligned + head * kAlignedDims;
+    for (int word = 0; word < avx512::kLaneWords; ++word)
+        for (int h = 0; h < kHeads; ++h) {
+            const uint32_t four = load_u32(reinterpret_cast<const uint8_t*>(codes + h * kAlignedDims + 4 * word));
+            acc[h] = _mm512_dpbusd_epi32(acc[h], keys.words[word], _mm512_set1_epi32(int(four)));
+        }
+    for (int h = 0; h < kHeads; ++h) {
+        const __m512 positive = _mm512_cvtepi32_ps(_mm512_max_epi32(acc[h], _mm512_setzero_si512()));
+        score = _mm512_add_ps(score, _mm512_mul_ps(_mm512_set1_ps(query.factors[head + h]), positive));
+    }
+    return score;
+}
+
+__m512 score_aligned(const IndexQuery& query, const avx512::AlignedKeys& keys) {
+    __m512 score = _mm512_setzero_ps();
+    int head = 0;
+    for (; head + kAlignedHeads <= query.heads; head += kAlignedHeads)
+        score = score_aligned_heads<kAlignedHeads>(query, head, keys, score);
+    for (; head < query.heads; ++head) score = score_aligned_heads<1>(query, head, keys, score);
+    return _mm512_mul_ps(score, keys.scales);
+}
+
+void score_block(const IndexQuery* queries, int num_queries, const uint8_t* keys, int64_t stride, int64_t num_keys,
+                 float* scores, int64_t pitch) {
+    avx512::AlignedKeys lanes;
+    for (int64_t k = 0; k < num_keys; k += kKeyLanes) {
+        const int count = int(num_keys - k < kKeyLanes ? num_keys - k : kKeyLanes);
+        lanes.is_aligned = false;
+        if (queries[0].dims == kAlignedDims)
+            avx512::load_aligned<kAlignedOffset>(keys + k * stride, stride, count, lanes);
+        for (int q = 0; q < num_queries; ++q) {
+            float* out = scores + q * pitch + k;
+            if (lanes.is_aligned && queries[q].aligned)
+                _mm512_mask_storeu_ps(out, __mmask16((1u << count) - 1), score_aligned(queries[q], lanes));
+            else
+                score_packed(queries[q], keys + k * stride, stride, count, out);
+        }
+    }
+}
+
 }  // namespace
 
 const RowLevel kAvx512Rows = {
@@ -249,6 +297,8 @@ const RowLevel kAvx512Rows = {
     .attend_kernels = float_attention<decode_row_wide, dots, blend>,
     .score_floats = score_with<dots>,
     .score_packed = score_packed,
+    .score_block = score_block,
+    .pick_best = avx512::pick_best_wide,
 };
 
 }  // namespace whitedwarf

@@ -72,6 +72,8 @@ const RowLevel kScalarRows = {
     .attend_kernels = float_attention<decode_row, dots, blend>,
     .score_floats = score_with<dots>,
     .score_packed = score_packed,
+    .score_block = score_each<score_packed>,
+    .pick_best = pick_best,
 };
 
 }  // namespace whitedwarf
