@@ -1,6 +1,7 @@
 // The table of row kernels one CPU level provides: everything of a layer that is not a plain matmul.
 //
-// Promise: every level gives the same bits. The order of every sum is fixed here; the scalar level is the definition.
+// Promise: every level gives the same bits, but for attention over packed rows at the amx level (amx/attention.h). The
+// order of every sum is fixed here; the scalar level is the definition.
 //   dot product     acc[k mod 16] = fma(a[k], b[k], acc[k mod 16]), then halves added until one is left
 //   weighted sum    out[k] = fma(share, row[k], out[k]), rows in their order
 //   sum of squares  acc[k mod 8] += double(x[k])^2, then halves added

@@ -357,9 +357,10 @@ static inline void attend_group(const Heads& heads, int group, const uint8_t* bl
 
 static inline void attend(const Heads& heads, const uint8_t* block, int num_keys, const RowFormat& format, float scale,
                           float*) {
-    const Tiles tiles;
+    take_tiles();
     for (int group = 0; group < num_groups(heads.count); ++group)
         attend_group(heads, group, block, num_keys, Form(format), scale);
+    release_tiles();
 }
 
 static inline void finish(const Heads& heads, const RowFormat& format) {

@@ -84,7 +84,7 @@ static inline void score_block(const IndexQuery* queries, int num_queries, const
     const auto leave = [&](int64_t k, int64_t count) {
         kAvx512Rows.score_block(queries, num_queries, keys + k * stride, stride, count, scores + k, pitch);
     };
-    const Tiles tiles;
+    take_tiles();
     avx512::AlignedKeys groups[kKeyGroups];
     for (int64_t k = 0; k < whole; k += kScoreKeys) {
         if (!load_groups(keys + k * stride, stride, groups)) {
@@ -97,6 +97,7 @@ static inline void score_block(const IndexQuery* queries, int num_queries, const
             else
                 kAvx512Rows.score_block(queries + q, 1, keys + k * stride, stride, kScoreKeys, scores + q * pitch + k, 0);
     }
+    release_tiles();
     if (whole < num_keys) leave(whole, num_keys - whole);
 }
 

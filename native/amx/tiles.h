@@ -20,20 +20,17 @@ struct alignas(64) TileShapes {
     uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
 };
 
-// Tiles of full size for as long as this lives.
-class Tiles {
-public:
-    Tiles() {
-        const TileShapes shapes;
-        fence();
-        _tile_loadconfig(&shapes);
-    }
-    ~Tiles() {
-        fence();
-        _tile_release();
-    }
-    Tiles(const Tiles&) = delete;
-    Tiles& operator=(const Tiles&) = delete;
-};
+// Tiles of full size, until release_tiles. No object does it: cleaning up after exceptions would need code of the
+// library's in this level (blocks.h).
+static inline void take_tiles() {
+    const TileShapes shapes;
+    fence();
+    _tile_loadconfig(&shapes);
+}
+
+static inline void release_tiles() {
+    fence();
+    _tile_release();
+}
 
 }  // namespace whitedwarf::amx

@@ -1,7 +1,8 @@
 """The native backend: a call or two into `whitedwarf._native` per operation, weights used where they lie in the file.
 
-Promises what ops/base.py asks for, in float32, and more: the same bits at every CPU level and for every number of
-threads. Knows no arithmetic itself; native/level.h and native/row_level.h state it.
+Promises what ops/base.py asks for, in float32, and more: the same bits for every number of threads and at every CPU
+level, but for attention over packed rows at the amx level (native/amx/attention.h). Knows no arithmetic itself;
+native/level.h and native/row_level.h state it.
 """
 
 from dataclasses import dataclass
@@ -51,7 +52,7 @@ class CpuOps:
 
     @property
     def level(self) -> str:
-        """The CPU level in use: scalar, avx2, avx512 or neon."""
+        """The CPU level in use: scalar, avx2, avx512, amx or neon."""
         return self.kernels.level
 
     def weight(self, tensor: Tensor) -> Weight:
