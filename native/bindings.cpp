@@ -203,6 +203,7 @@ NB_MODULE(_native, module) {
     kernels.def("read_all", read_all, "bytes"_a.noconvert(),
                 "Read every byte with all threads; returns the xor of its 8-byte words (a tail below 8 is left out).");
     bind_attention(kernels);
+    bind_peaks(kernels);
     bind_text(module);
     bind_segments(module);
 }

@@ -85,6 +85,7 @@ void run_unlocked(Kernels& kernels, const Body& body) {
 }
 
 void bind_attention(nb::class_<Kernels>& kernels);
+void bind_peaks(nb::class_<Kernels>& kernels);
 void bind_text(nb::module_& module);
 void bind_segments(nb::module_& module);
 

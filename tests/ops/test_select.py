@@ -4,8 +4,14 @@ import builtins
 
 import pytest
 
+from whitedwarf._native import Kernels
 from whitedwarf.errors import BackendError, UsageError
-from whitedwarf.ops.select import BACKENDS, describe_backends, make_ops
+from whitedwarf.ops.select import BACKENDS, LEVEL_VARIABLE, describe_backends, make_ops
+
+
+@pytest.fixture(autouse=True)
+def no_forced_level(monkeypatch):
+    monkeypatch.delenv(LEVEL_VARIABLE, raising=False)
 
 
 @pytest.fixture
@@ -33,6 +39,20 @@ def test_an_unknown_backend_names_those_that_exist():
 def test_an_impossible_number_of_threads_is_a_usage_error():
     with pytest.raises(UsageError, match="threads is 0"):
         make_ops("cpu", threads=-1)
+
+
+@pytest.mark.parametrize("level", Kernels.available_levels())
+def test_the_environment_chooses_the_level(level, monkeypatch):
+    monkeypatch.setenv(LEVEL_VARIABLE, level)
+    assert make_ops("cpu", threads=1).level == level
+    assert describe_backends()[0].level == level
+
+
+def test_a_level_that_is_not_here_is_refused_with_those_that_are(monkeypatch):
+    monkeypatch.setenv(LEVEL_VARIABLE, "avx1024")
+    with pytest.raises(UsageError, match=r"level avx1024 .*choose auto or one of: .*WHITEDWARF_CPU_LEVEL is set"):
+        make_ops("cpu", threads=1)
+    assert not describe_backends()[0].is_available
 
 
 def test_every_backend_is_described():

@@ -75,13 +75,13 @@ def _port(process: "subprocess.Popen[bytes]", log: IO[bytes]) -> int:
 
 
 @contextmanager
-def peer_started(binary: Path, model: Path, parallel: int, context: int) -> Iterator[int]:
+def peer_started(binary: Path, model: Path, parallel: int, context: int, flags: Sequence[str] = ()) -> Iterator[int]:
     """llama.cpp's llama-server on the same file, `context` tokens for each of `parallel` streams -> its port."""
     with socket.socket() as chosen:
         chosen.bind(("127.0.0.1", 0))
         port = chosen.getsockname()[1]
     size = ["-np", str(parallel), "-c", str(parallel * context)]
-    command = [str(binary), "-m", str(model), "--host", "127.0.0.1", "--port", str(port), *size]
+    command = [str(binary), "-m", str(model), "--host", "127.0.0.1", "--port", str(port), *size, *flags]
     try:
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     except OSError as error:

@@ -1,127 +1,185 @@
-"""`whitedwarf bench`: speed at growing contexts, the distance to the memory's limit, and a peer in the same run."""
+"""`whitedwarf bench`: speed at growing contexts, and the distance to the memory's limit."""
 
-import csv
-import io
+import json
 import math
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
-from whitedwarf.bench.bandwidth import read_bandwidth
-from whitedwarf.bench.peer import PeerRun, run_peer
-from whitedwarf.bench.report import Machine, Report
-from whitedwarf.bench.speed import Plan, Sample, measure
-from whitedwarf.bench.traffic import traffic_per_token
-from whitedwarf.cli.loading import LoadedModel, open_model
+from whitedwarf.bench.frontiers import csv_text, frontiers, speeds
+from whitedwarf.bench.limits import int8_peak
+from whitedwarf.bench.machine import measured_machine
+from whitedwarf.bench.plot import Picture, check_plot, draw_speeds
+from whitedwarf.bench.report import Report
+from whitedwarf.bench.resident import peak_beyond_files_bytes
+from whitedwarf.bench.speed import Plan, measure
+from whitedwarf.bench.traffic import layer_traffic, operations_per_token
+from whitedwarf.cli.bench_model import cpu_ops, end_of_answer, open_for
+from whitedwarf.cli.bench_output import DEFAULT_OUTPUT, OutputSettings, told
+from whitedwarf.cli.bench_prompt import BenchPrompt
+from whitedwarf.cli.loading import LoadedModel
 from whitedwarf.cli.machine import read_machine
 from whitedwarf.cli.output_file import check_output, write_text
 from whitedwarf.cli.progress import ProgressLine
 from whitedwarf.config import DEFAULT_MODEL, POSITIVE, ModelSettings
 from whitedwarf.errors import UsageError
-from whitedwarf.ops.cpu import CpuOps
+from whitedwarf.model.base import Logits
 from whitedwarf.weights.store import load_tensors
 
-MAX_FRONTIERS = 1000
-CSV_HEADER = ("ctx_tokens", "prefill_tokens", "prefill_tps", "gen_tokens", "gen_tps", "kvcache_bytes")
+DEFAULT_CTX_MAX = 32_768
+DEFAULT_PROMPT = BenchPrompt()
 
 
 def command(
     *,
-    ctx_start: Annotated[int, Parameter(validator=POSITIVE)] = 512,
-    ctx_max: Annotated[int, Parameter(validator=POSITIVE)] = 2048,
-    step_incr: Annotated[int, Parameter(validator=POSITIVE)] = 512,
-    step_mul: Annotated[float, Parameter()] = 1.0,
-    gen_tokens: Annotated[int, Parameter(name=("--gen-tokens", "-n"), validator=POSITIVE)] = 64,
+    ctx_start: Annotated[int, Parameter(validator=POSITIVE)] = 2048,
+    ctx_max: Annotated[int | None, Parameter(validator=POSITIVE)] = None,
+    ctx_alloc: Annotated[int | None, Parameter(validator=POSITIVE)] = None,
+    step_incr: Annotated[int, Parameter(validator=POSITIVE)] = 2048,
+    step_mul: float = 1.0,
+    gen_tokens: Annotated[int, Parameter(name=("--gen-tokens", "--tokens", "-n"), validator=Number(gte=0))] = 128,
+    repeats: Annotated[int, Parameter(validator=POSITIVE)] = 1,
+    prompt: BenchPrompt = DEFAULT_PROMPT,
     csv_file: Annotated[Path | None, Parameter(name="--csv")] = None,
-    llama_bench: Annotated[Path | None, Parameter()] = None,
+    plot: Path | None = None,
+    dump_frontier_logits_dir: Path | None = None,
+    output: OutputSettings = DEFAULT_OUTPUT,
     model: ModelSettings = DEFAULT_MODEL,
 ) -> None:
     """Measure prefill and decode at context lengths from --ctx-start to --ctx-max.
 
-    A table goes to standard output, and one JSON document as its last line.
+    Each length is read on from the one before it; decoding there is taken back. A table goes to standard output, and
+    one JSON document as its last line.
 
     Parameters
     ----------
     ctx_start
         First context length.
     ctx_max
-        Last context length.
+        Last context length. Default: 32768, or what there is room for.
+    ctx_alloc
+        Context length that the model is given. Default: --ctx-max and --gen-tokens and one.
     step_incr
         Tokens between two context lengths.
     step_mul
         Factor between two context lengths; above 1 it is used instead of --step-incr.
     gen_tokens
-        Tokens decoded at each context length.
+        Tokens decoded greedily at each context length, never the end of an answer; 0: prefill only.
+    repeats
+        How often each length is measured, from the length before it; medians are told. 5 or more to compare.
     csv_file
-        Also write the figures as CSV.
-    llama_bench
-        A llama-bench of llama.cpp: runs the same file after us.
+        Also write the figures as CSV, in ds4-bench's columns.
+    plot
+        Also draw them (.svg, .png); needs matplotlib.
+    dump_frontier_logits_dir
+        Folder for the logits after each context length, one JSON file each.
     """
-    frontiers = tuple(_frontiers(ctx_start, ctx_max, step_incr, step_mul))
+    if ctx_max is not None:
+        frontiers(ctx_start, ctx_max, step_incr, step_mul)
+    prompt.check()
+    files = [path for path in (csv_file, plot) if path is not None]
+    for path in files:
+        check_output(path)
+    output.check()
+    if plot is not None:
+        check_plot(plot)
+    _check_folder(dump_frontier_logits_dir)
+    if model.context is not None and ctx_alloc is not None:
+        raise UsageError("--ctx and --ctx-alloc are the same here: give one")
+    loaded = open_for(model, ctx_max and ctx_max + gen_tokens + 1, ctx_alloc, "--ctx-max and --gen-tokens")
+    ctx_max = ctx_max or max(ctx_start, min(DEFAULT_CTX_MAX, _room(loaded) - gen_tokens - 1))
+    loaded = _with_room(loaded, ctx_max + gen_tokens + 1)
+    for path in files:
+        check_output(path, loaded.gguf.paths)
+    output.check(loaded.gguf.paths)
+    plan = Plan(
+        frontiers=frontiers(ctx_start, ctx_max, step_incr, step_mul),
+        decode_tokens=gen_tokens,
+        chunk_tokens=loaded.chunk_tokens,
+        ids=prompt.ids(loaded, ctx_max),
+        end_id=end_of_answer(loaded.gguf),
+        repeats=repeats,
+    )
+    report = _measure(loaded, plan, prompt.describe(), dump_frontier_logits_dir)
     if csv_file is not None:
-        check_output(csv_file)
-    loaded = open_model(model)
-    if csv_file is not None:
-        check_output(csv_file, loaded.gguf.paths)
-    _check_context(loaded, frontiers[-1] + gen_tokens)
-    report = _measure(loaded, Plan(frontiers, gen_tokens, loaded.chunk_tokens), llama_bench)
-    if csv_file is not None:
-        _write_csv(csv_file, report.samples)
-    print(report.table())
-    print(report.json_line())
+        write_text(csv_file, csv_text(report.samples, repeats))
+        told(csv_file)
+    if plot is not None:
+        title = f"{report.model.removesuffix('.gguf')} on {report.machine}"
+        draw_speeds([speeds(sample) for sample in report.samples], Picture(plot, title))
+        told(plot)
+    output.finish(report.table(), report.document())
 
 
-def _measure(loaded: LoadedModel, plan: Plan, llama_bench: Path | None) -> Report:
-    ops = loaded.transformer.ops
-    if not isinstance(ops, CpuOps):
-        raise UsageError(f"bench measures the cpu backend; got --backend {ops.name}")
-    progress = ProgressLine()
+def _measure(loaded: LoadedModel, plan: Plan, prompt: str, logits_dir: Path | None) -> Report:
+    ops, progress = cpu_ops(loaded), ProgressLine()
     progress.show("measuring memory")
-    machine = Machine(read_machine().cpu, ops.kernels.threads, ops.level, read_bandwidth(ops.kernels.read_all))
-    samples = list(measure(loaded.transformer, plan, lambda done: progress.show(f"{done}/{plan.frontiers[-1]} tokens")))
-    path, peer = loaded.gguf.paths[0], []
-    if llama_bench is not None:
-        progress.show(f"{llama_bench.name} on the same file")
-        peer = run_peer(PeerRun(llama_bench, path, plan.frontiers[0], plan.decode_tokens, machine.threads))
+    machine = measured_machine(read_machine().cpu, ops)
+    path = loaded.gguf.paths[0]
+
+    def show(done: int) -> None:
+        progress.show(f"{done}/{plan.frontiers[-1]} tokens")
+
+    def dump(context_tokens: int, logits: Logits) -> None:
+        if logits_dir is not None:
+            file = logits_dir / f"frontier_{context_tokens:06d}.logits.json"
+            write_text(file, _logits_json(path.name, loaded, context_tokens, logits[0]))
+
+    samples = list(measure(loaded.transformer, plan, show, dump))
+    peak_bytes = peak_beyond_files_bytes()
     progress.clear()
-    traffic = traffic_per_token(load_tensors(loaded.gguf), loaded.transformer.config.hp)
-    return Report(path.name, machine, traffic, samples, peer)
+    hp, tensors = loaded.transformer.config.hp, load_tensors(loaded.gguf)
+    return Report(
+        path.name,
+        prompt,
+        hp,
+        machine.at_its_best(measured_machine(machine.cpu, ops)),  # others may have been busy the first time
+        layer_traffic(tensors, hp),
+        samples,
+        operations_per_token(tensors, hp),
+        int8_peak(ops.kernels),
+        peak_bytes,
+    )
 
 
-def _frontiers(start: int, end: int, increment: int, factor: float) -> Sequence[int]:
-    """Context lengths to stop at; the last one is exactly `end`."""
-    if start > end or not 1 <= factor < math.inf:
-        raise UsageError(f"expected --ctx-start {start} <= --ctx-max {end} and a finite --step-mul {factor} >= 1")
-    lengths: list[int] = []
-    current = start
-    while current < end:
-        if len(lengths) == MAX_FRONTIERS:
-            raise UsageError(
-                f"expected at most {MAX_FRONTIERS} context lengths from {start} to {end}: take wider steps"
-            )
-        lengths.append(current)
-        current = int(-(-current * factor // 1)) if factor > 1 else current + increment
-    return [*lengths, end]
+def _room(loaded: LoadedModel) -> int:
+    """The most tokens of context there can be: those asked for, else all that the model has."""
+    return loaded.settings.context or loaded.native_context
 
 
-def _check_context(loaded: LoadedModel, needed: int) -> None:
+def _with_room(loaded: LoadedModel, needed: int) -> LoadedModel:
+    """With the least context that is enough, or the one that was asked for."""
+    asked = loaded.settings.context
+    if asked is None and needed <= loaded.native_context:
+        return loaded.with_context(needed)
     if needed > loaded.context_length:
-        raise UsageError(f"--ctx-max and --gen-tokens need {needed} tokens, the context has {loaded.context_length}")
+        raise UsageError(
+            f"--ctx-max, --gen-tokens and one more need {needed} tokens, the context has {loaded.context_length}: "
+            "give smaller ones, or a larger --ctx-alloc if the model has it"
+        )
+    return loaded
 
 
-def _write_csv(path: Path, samples: Sequence[Sample]) -> None:
-    text = io.StringIO()
-    rows = csv.writer(text)
-    rows.writerow(CSV_HEADER)
-    rows.writerows(_csv_row(sample) for sample in samples)
-    write_text(path, text.getvalue())
-    print(f"whitedwarf: wrote {path}", file=sys.stderr)
+def _check_folder(folder: Path | None) -> None:
+    if folder is not None and not folder.is_dir():
+        raise UsageError(f"--dump-frontier-logits-dir {folder}: there is no such folder; make it first")
 
 
-def _csv_row(sample: Sample) -> tuple[object, ...]:
-    decode = f"{1 / sample.decode_median_s:.2f}"
-    prefill = f"{sample.prefill_tokens_per_s:.2f}"
-    return (sample.context_tokens, sample.prefill_tokens, prefill, len(sample.decode_s), decode, sample.kv_bytes)
+def _logits_json(model: str, loaded: LoadedModel, context_tokens: int, logits: Logits) -> str:
+    """The fields of the original's --dump-logits (spec/product.md B.5)."""
+    values = [float(f"{value:.9g}") if math.isfinite(value) else None for value in logits.tolist()]
+    best = int(np.nanargmax(logits)) if np.isfinite(logits).any() else 0
+    head = {
+        "source": "whitedwarf bench",
+        "model": model,
+        "backend": loaded.transformer.ops.name,
+        "prompt_tokens": context_tokens,
+        "ctx": loaded.context_length,
+        "vocab": len(values),
+        "argmax_token": {"id": best},
+        "argmax_logit": values[best],
+    }
+    return json.dumps(head | {"logits": values}) + "\n"

@@ -24,8 +24,13 @@ COMMANDS = (
     Command("bench recipe", "whitedwarf.cli.bench_recipe", "requests to token ids, beside DeepSeek's own library"),
     Command("bench serve", "whitedwarf.cli.bench_serve", "a server under load: overhead, streams, long prompts"),
     Command(
-        "bench", "whitedwarf.cli.bench", "prefill and decode speed beside the memory's limit, and beside llama.cpp"
+        "bench kernels", "whitedwarf.cli.bench_kernels", "each kernel at each CPU level beside the machine's limits"
     ),
+    Command("bench batch", "whitedwarf.cli.bench_batch", "decode of several sequences together"),
+    Command("bench peers", "whitedwarf.cli.bench_peers", "llama.cpp on the same file in the same run, turn by turn"),
+    Command("bench points", "whitedwarf.cli.bench_points", "prefill and decode at single depths, as llama-bench does"),
+    Command("bench plot", "whitedwarf.cli.bench_plot", "a picture of a CSV file of speeds at growing contexts"),
+    Command("bench", "whitedwarf.cli.bench", "prefill and decode at growing contexts, beside the memory's limit"),
     Command("gguf inspect", "whitedwarf.cli.gguf_inspect", "what a model file is"),
     Command("gguf convert", "whitedwarf.cli.gguf_convert", "DeepSeek's safetensors to GGUF"),
     Command("gguf verify", "whitedwarf.cli.gguf_verify", "check every value of a model file"),

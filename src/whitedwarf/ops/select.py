@@ -1,11 +1,13 @@
 """Chooses the backend. Importing this module is cheap; a backend is imported when it is asked for or described."""
 
+import os
 from dataclasses import dataclass
 
 from whitedwarf.errors import BackendError, UsageError
 from whitedwarf.ops.base import Ops
 
 BACKENDS = ("cpu", "reference")  # best first
+LEVEL_VARIABLE = "WHITEDWARF_CPU_LEVEL"  # an instruction set by name, for tests and diagnosis; unset = the best here
 HOW_TO_BUILD = "the native module is not built; run `make run` (or `pip install -e .`) in the source folder"
 
 
@@ -22,7 +24,8 @@ class BackendInfo:
 def make_ops(backend: str = "auto", threads: int = 0, quality: bool = False) -> Ops:
     """The asked backend, or the best one here. threads 0 = all cores; quality = activations stay floats.
 
-    UsageError names the backends there are; BackendError says what is missing.
+    UsageError names the backends there are, or the CPU levels if WHITEDWARF_CPU_LEVEL names none of them; BackendError
+    says what is missing.
     """
     match backend:
         case "auto" | "cpu":
@@ -40,15 +43,21 @@ def describe_backends() -> list[BackendInfo]:
     return [_describe_cpu(), BackendInfo("reference", True, "numpy: slow, the definition of every result", "float64")]
 
 
+def level() -> str:
+    """The CPU level that the environment asks for, or auto."""
+    return os.environ.get(LEVEL_VARIABLE) or "auto"
+
+
 def _cpu(threads: int, quality: bool) -> Ops:
     try:
         from whitedwarf.ops.cpu import CpuOps
     except ImportError as error:
         raise BackendError(f"backend cpu is not available: {HOW_TO_BUILD} ({error})") from error
     try:
-        return CpuOps(threads, quality)
+        return CpuOps(threads, quality, level())
     except ValueError as error:
-        raise UsageError(str(error)) from error
+        forced = f" ({LEVEL_VARIABLE} is set)" if level() != "auto" else ""
+        raise UsageError(f"{error}{forced}") from error
     except RuntimeError as error:
         raise BackendError(f"{threads or 'the'} threads could not be started: {error}; ask for fewer") from error
 
@@ -59,4 +68,8 @@ def _describe_cpu() -> BackendInfo:
     except ImportError as error:
         return BackendInfo("cpu", False, f"{HOW_TO_BUILD} ({error})", "")
     levels = Kernels.available_levels()
-    return BackendInfo("cpu", True, f"this CPU runs {', '.join(levels)}", levels[-1])
+    reason = f"this CPU runs {', '.join(levels)}"
+    if level() == "auto":
+        return BackendInfo("cpu", True, reason, levels[-1])
+    is_available = level() in levels
+    return BackendInfo("cpu", is_available, f"{reason}; {LEVEL_VARIABLE} asks for {level()}", level() * is_available)

@@ -1,0 +1,45 @@
+"""A model opened for an instrument: on the cpu backend, with the context that it will need."""
+
+from dataclasses import replace
+
+from whitedwarf.cli.loading import LoadedModel, open_model
+from whitedwarf.config import ModelSettings
+from whitedwarf.errors import UsageError
+from whitedwarf.gguf.hparams import from_metadata
+from whitedwarf.gguf.reader import GgufFile, open_gguf
+from whitedwarf.ops.cpu import CpuOps
+from whitedwarf.weights.store import find_model
+
+END_KEY = "tokenizer.ggml.eos_token_id"
+
+
+def open_for(model: ModelSettings, needed: int | None, alloc: int | None, what: str) -> LoadedModel:
+    """Opened with `alloc` tokens of context, else --ctx, else `needed`; UsageError where `needed` is more than that.
+
+    `what` names the options that ask for `needed`. Memory is judged for this context, before anything is loaded.
+    """
+    asked = alloc or model.context
+    if needed is not None and asked is not None and needed > asked:
+        raise UsageError(f"{what} need {needed} tokens, the context would have {asked}: raise it or measure less")
+    if (context := asked or needed) is not None:
+        with open_gguf(find_model(model.model).path) as gguf:
+            native = from_metadata(gguf.metadata, gguf.tensors).context_length
+        if context > native:
+            raise UsageError(f"{what} need {context} tokens, this model has a context of {native}: measure less")
+    loaded = open_model(replace(model, context=context))
+    cpu_ops(loaded)
+    return loaded
+
+
+def cpu_ops(loaded: LoadedModel) -> CpuOps:
+    """The native backend; UsageError for another, which instruments do not measure."""
+    ops = loaded.transformer.ops
+    if not isinstance(ops, CpuOps):
+        raise UsageError(f"bench measures the cpu backend; got --backend {ops.name}")
+    return ops
+
+
+def end_of_answer(gguf: GgufFile) -> int | None:
+    """The id that ends answers, where the file names it."""
+    end_id = gguf.metadata.get(END_KEY)
+    return end_id if isinstance(end_id, int) else None
