@@ -127,7 +127,7 @@ void attend_alone(const Machine& machine, const Attention& in) {
     const AttendKernels& kernels = kernels_for(machine, in);
     const int heads = in.queries.heads;
     share(machine.pool, in.queries.n, [&](Tickets& tickets) {
-        Scratch block, taken;
+        thread_local Scratch block, taken;  // kept: asking the system for new pages costs more than decoding rows
         std::vector<float> scores(heads * kernels.block_keys), top(heads), sum(heads);
         block.reserve(kernels.block_bytes(in.window.format));
         const Room room{taken.reserve(kernels.query_bytes(heads, in.window.format)), top.data(), sum.data(),
@@ -160,7 +160,7 @@ public:
           num_groups_((in.queries.heads + group_heads_ - 1) / group_heads_),
           block_bytes_(aligned(kernels_.block_bytes(in.window.format))),
           query_bytes_(aligned(kernels_.query_bytes(group_heads_, in.window.format))),
-          top_(in.queries.heads), sum_(in.queries.heads) {
+          top_(in.queries.heads), sum_(in.queries.heads), blocks_(kept(0)), taken_(kept(1)) {
         taken_.reserve(num_groups_ * query_bytes_);
     }
 
@@ -177,6 +177,11 @@ public:
     }
 
 private:
+    static Scratch& kept(int which) {
+        thread_local Scratch scratch[2];
+        return scratch[which];
+    }
+
     void take(int64_t query, const Keys& keys, int64_t begin, int64_t end, Tickets& tickets) {
         std::vector<float> scores(group_heads_ * kernels_.block_keys);
         for (int64_t group; tickets.take(group);) {
@@ -199,7 +204,8 @@ private:
     int64_t block_bytes_;
     int64_t query_bytes_;
     std::vector<float> top_, sum_;
-    Scratch blocks_, taken_;
+    Scratch& blocks_;
+    Scratch& taken_;
 };
 
 }  // namespace

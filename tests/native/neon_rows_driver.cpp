@@ -97,7 +97,8 @@ void check_scores(int dims, int heads, int num_keys) {
     std::vector<float> scales(heads * dims / kKeyBlock, 0.25f);
     std::vector<int32_t> sums(scales.size());
     for (size_t i = 0; i < codes.size(); ++i) sums[i / kKeyBlock] += codes[i] = kMxfp4Codes[random_bits() % 16];
-    const IndexQuery query{values.data(), weights.data(), heads, dims, codes.data(), scales.data(), sums.data()};
+    const IndexQuery query{values.data(), weights.data(), heads, dims, codes.data(), scales.data(), sums.data(),
+                           {},            {},             {}};
     compare("score_packed", dims, num_keys, [&](auto& level, float* out) {
         level.score_packed(query, keys.data(), int64_t(format.row_bytes()), num_keys, out);
     });
