@@ -2,27 +2,29 @@
 # Every figure that the CPU backend is judged by, on this machine, beside llama.cpp's llama-bench.
 #
 #   benchmarks/run_cpu.sh [--quick] [--llama-bench PATH] [--out FOLDER] [--models FOLDER] [--minutes N]
-#                         [--only nano,f4,f6,q3,m3,kernels] [--keep]
+#                         [--only nano,f4,f6,q3,m3,kernels] [--deep] [--keep]
 #
 # Flash-shaped models are synthesised one at a time in --models (the largest, f6, takes 13.5 GB of disk and of page
 # cache) and deleted again unless they were there before or --keep is given. JSON goes to --out, a summary to standard
 # output. --quick: fewer rounds and shorter contexts, at most 20 minutes; steps that no time is left for are skipped and
-# named. Let nothing else run meanwhile.
+# named. --deep: with --quick, too, the peer's decode at 16k, which takes it some 5 minutes to get to. Let nothing else
+# run meanwhile.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
-quick=0 keep=0 minutes=0 peer="" out="$root/benchmarks/results/$(date +%F)-$(hostname)-cpu" models=/tmp
+quick=0 keep=0 deep=0 minutes=0 peer="" out="$root/benchmarks/results/$(date +%F)-$(hostname)-cpu" models=/tmp
 only=nano,f4,f6,q3,m3,kernels
 while [ $# -gt 0 ]; do
     case $1 in
         --quick) quick=1; shift ;;
         --keep) keep=1; shift ;;
+        --deep) deep=1; shift ;;
         --llama-bench) peer=$2; shift 2 ;;
         --out) out=$2; shift 2 ;;
         --models) models=$2; shift 2 ;;
         --minutes) minutes=$2; shift 2 ;;
         --only) only=$2; shift 2 ;;
-        *) sed -n '2,13p' "$0" >&2; exit 2 ;;
+        *) sed -n '2,14p' "$0" >&2; exit 2 ;;
     esac
 done
 [ "$minutes" -gt 0 ] || minutes=$([ $quick = 1 ] && echo 20 || echo 600)
@@ -46,8 +48,10 @@ step() {
     say "$name"
     timeout "$left" "$@" >"$out/$name.txt" 2>"$out/$name.log" &
     child=$!
-    if ! wait "$child"; then
-        skipped+=("$name ($(tail -1 "$out/$name.log"))")
+    local code=0
+    wait "$child" || code=$?
+    if [ $code != 0 ]; then
+        skipped+=("$name ($([ $code = 124 ] && echo "not ready in time" || tail -1 "$out/$name.log"))")
         return 0
     fi
     say "    $(($(date +%s) - began)) s"
@@ -91,11 +95,13 @@ if wanted f4 && model f4 4 q2; then
         peers f4 "$file" -p 512 -n 64 --rounds 5
         peers f4_long "$file" -p 2048 -n 0 --rounds 3 --micro-batches 2048 --repack 0
         bench f4_depths points -m "$file" -p 512 -n 32 -d 0,2048,16384,32768 -r 5
+        [ $deep = 0 ] || peers f4_deep "$file" -p 0 -n 64 -d 16384 --rounds 5 --micro-batches 512 --repack 0
     else
         peers f4 "$file" -p 512,2048 -n 64 --rounds 5
         bench f4_depths points -m "$file" -p 512 -n 64 -d 0,2048,16384,32768,65536 -r 5
         peers f4_deep "$file" -p 512 -n 64 -d 16384 --rounds 5
     fi
+    [ -n "$peer" ] || bench f4 points -m "$file" -p 512,2048 -n 64 -r 5
     bench f4_batch batch -m "$file" --sequences 1,2,4,8,16 -d 512 -n 8 -r 5
     bench f4_layers -m "$file" --ctx-start 512 --ctx-max 512 -n 64 --repeats 5
     done_with

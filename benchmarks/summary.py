@@ -65,8 +65,18 @@ def _decode(found: dict[str, Doc]) -> Iterator[str]:
             limit = ">= 85" if name in ("q3", "m3") else ""
             yield _line(f"{name} decode, of the bandwidth", _share(point, "ours"), _share(point, "theirs"), limit, "%")
     yield from _pair(found)
+    yield from _estimate(found)
     if (deep := _point(found.get("f4_deep"), "tg64@16384")) is not None:
         yield _line("f4 decode at 16k", _rate(deep, "ours"), _rate(deep, "theirs"), ">= 1.25", "t/s")
+
+
+def _estimate(found: dict[str, Doc]) -> Iterator[str]:
+    for sample in found.get("f4_layers", {}).get("samples", ()):
+        full = sample["full_model"]
+        if full is not None:
+            yield _line("all 43 layers, from times of layers, decode", 1e3 * full["decode_s"], None, "", "ms")
+            yield _line("  of the bandwidth", 100 * full["of_bandwidth_limit"], None, ">= 65", "%")
+            yield _line("all 43 layers, from times of layers, prefill", 1 / full["prefill_s"], None, "", "t/s")
 
 
 def _pair(found: dict[str, Doc]) -> Iterator[str]:

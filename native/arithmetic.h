@@ -81,6 +81,11 @@ static inline void swiglu_row(const float* g, const float* u, int64_t count, flo
     }
 }
 
+// Asks for what lies `bytes` further on in memory; it need not exist.
+static inline void prefetch_ahead(const uint8_t* from, int64_t bytes) {
+    __builtin_prefetch(reinterpret_cast<const void*>(uintptr_t(from) + uintptr_t(bytes)));
+}
+
 // Float weights to float32, for tails and for embed.
 static inline float float_weight(Type type, const uint8_t* row, int64_t k) {
     if (type == F32) {

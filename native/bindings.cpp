@@ -1,7 +1,9 @@
 // The Python module: Matrix and Kernels. Checks every shape, then works without the GIL.
 #include "bindings.h"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <limits>
@@ -102,38 +104,32 @@ void linear(Kernels& self, FloatsIn2 x, const Matrix& w, FloatsOut2 out, bool qu
     grouped_linear(self, std::move(x), w, std::move(out), 1, quality);
 }
 
-FeedForward feed_forward(const Matrix& gate, const Matrix& up, const Matrix& down, float limit, int64_t depth) {
-    const MatrixView& g = gate.view;
+using Block = std::tuple<const Matrix*, const Matrix*, const Matrix*, float>;  // gate, up, down, limit
+
+FeedForward feed_forward(const Block& block, int64_t depth) {
+    const auto& [gate, up, down, limit] = block;
+    const MatrixView& g = gate->view;
     check_matrix("gate", g, g.experts, g.rows, depth);
-    check_matrix("up", up.view, g.experts, g.rows, depth);
-    check_matrix("down", down.view, g.experts, depth, g.rows);
-    return {g, up.view, down.view, limit > 0 ? limit : std::numeric_limits<float>::infinity()};
+    check_matrix("up", up->view, g.experts, g.rows, depth);
+    check_matrix("down", down->view, g.experts, depth, g.rows);
+    return {g, up->view, down->view, limit > 0 ? limit : std::numeric_limits<float>::infinity()};
 }
 
-void swiglu(Kernels& self, FloatsIn2 x, const Matrix& gate, const Matrix& up, const Matrix& down, float limit,
-            FloatsOut2 out, bool quality) {
-    const int64_t rows = int64_t(x.shape(0));
-    check_plain("gate", gate);
-    const FeedForward ffn = feed_forward(gate, up, down, limit, int64_t(x.shape(1)));
-    check_shape("out", out, rows, down.view.rows);
-    const std::vector<int32_t> ids(rows, 0);
-    const std::vector<float> weights(rows, 1.0f);
-    const Routing routing{rows, 1, ids.data(), weights.data()};
-    run_unlocked(self, [&] { self.experts(x.data(), routing, ffn, out.data(), quality); });
-}
-
-void experts(Kernels& self, FloatsIn2 x, IntsIn2 ids, FloatsIn2 weights, const Matrix& gate, const Matrix& up,
-             const Matrix& down, float limit, FloatsOut2 out, bool quality) {
-    const int64_t rows = int64_t(x.shape(0)), slots = int64_t(ids.shape(1));
+void experts(Kernels& self, FloatsIn2 x, IntsIn2 ids, FloatsIn2 weights, const Block& routed,
+             const std::optional<Block>& shared, FloatsOut2 out, bool quality) {
+    const int64_t rows = int64_t(x.shape(0)), depth = int64_t(x.shape(1)), slots = int64_t(ids.shape(1));
     if (slots < 1) throw std::invalid_argument("ids must name at least one expert per token; got 0");
-    const FeedForward ffn = feed_forward(gate, up, down, limit, int64_t(x.shape(1)));
+    const FeedForward ffn = feed_forward(routed, depth);
+    const FeedForward always = shared ? feed_forward(*shared, depth) : FeedForward{};
+    if (shared) check_plain("the shared gate", *std::get<0>(*shared));
     check_shape("ids", ids, rows, slots);
     check_shape("weights", weights, rows, slots);
-    check_shape("out", out, rows, down.view.rows);
+    check_shape("out", out, rows, depth);
     check_pairs("slots", rows, slots);
-    check_ids(ids.data(), rows * slots, gate.view.experts);
+    check_ids(ids.data(), rows * slots, ffn.gate.experts);
     const Routing routing{rows, slots, ids.data(), weights.data()};
-    run_unlocked(self, [&] { self.experts(x.data(), routing, ffn, out.data(), quality); });
+    run_unlocked(self,
+                 [&] { self.experts(x.data(), routing, ffn, shared ? &always : nullptr, out.data(), quality); });
 }
 
 void embed(Kernels& self, const Matrix& w, IntsIn1 ids, FloatsOut2 out) {
@@ -191,11 +187,10 @@ NB_MODULE(_native, module) {
              "out = x w^T; x (n, in), w (out, in), out (n, out).")
         .def("grouped_linear", grouped_linear, "x"_a.noconvert(), "w"_a, "out"_a.noconvert(), "groups"_a, "quality"_a,
              "Group g's rows of w with group g's columns of x; x (n, groups * in), w (groups * out, in).")
-        .def("swiglu", swiglu, "x"_a.noconvert(), "gate"_a, "up"_a, "down"_a, "limit"_a, "out"_a.noconvert(),
-             "quality"_a, "out = down(silu(min(gate x, limit)) * clamp(up x, limit)); limit <= 0 means none.")
-        .def("experts", experts, "x"_a.noconvert(), "ids"_a.noconvert(), "weights"_a.noconvert(), "gate"_a, "up"_a,
-             "down"_a, "limit"_a, "out"_a.noconvert(), "quality"_a,
-             "The routed sum of swiglu, each middle times its routing weight; added in slot order.")
+        .def("experts", experts, "x"_a.noconvert(), "ids"_a.noconvert(), "weights"_a.noconvert(), "routed"_a,
+             "shared"_a.none(), "out"_a.noconvert(), "quality"_a,
+             "The routed sum of swiglu, each middle times its routing weight, added in ascending order of the experts; "
+             "then the shared expert's. routed and shared are (gate, up, down, limit).")
         .def("embed", embed, "w"_a, "ids"_a.noconvert(), "out"_a.noconvert(), "Rows of w as float32.")
         .def("dequantize", dequantize, "w"_a, "out"_a.noconvert(), "All rows of w as float32.")
         .def("quantize_activations", quantize_activations, "x"_a.noconvert(), "q"_a.noconvert(), "scales"_a.noconvert(),
@@ -203,6 +198,7 @@ NB_MODULE(_native, module) {
     kernels.def("read_all", read_all, "bytes"_a.noconvert(),
                 "Read every byte with all threads; returns the xor of its 8-byte words (a tail below 8 is left out).");
     bind_attention(kernels);
+    bind_spans(kernels);
     bind_peaks(kernels);
     bind_text(module);
     bind_segments(module);

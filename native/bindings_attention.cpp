@@ -3,90 +3,23 @@
 #include <nanobind/stl/optional.h>
 
 #include <algorithm>
-#include <initializer_list>
-#include <limits>
 #include <optional>
 
-#include "bindings.h"
-#include "operations.h"
+#include "bindings_checks.h"
 
 namespace whitedwarf {
 namespace {
 
 using namespace nb::literals;
 
-template <typename T>
-using Array = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
-using Floats = Array<const float>;
-using FloatsOut = Array<float>;
-using Ints = Array<const int32_t>;
-using IntsOut = Array<int32_t>;
-using Bytes = Array<const uint8_t>;
-using BytesOut = Array<uint8_t>;
-
-template <typename Sizes>
-std::string shape_text(const Sizes& sizes) {
-    std::string text;
-    for (int64_t size : sizes) text += std::string(text.empty() ? "(" : ", ") + std::to_string(size);
-    return text + ")";
-}
-
-template <typename T>
-std::vector<int64_t> shape_of(const Array<T>& array) {
-    std::vector<int64_t> shape;
-    for (size_t i = 0; i < array.ndim(); ++i) shape.push_back(int64_t(array.shape(i)));
-    return shape;
-}
-
-template <typename T>
-void check(const char* name, const Array<T>& array, std::initializer_list<int64_t> expected) {
-    const auto shape = shape_of(array);
-    if (!std::equal(shape.begin(), shape.end(), expected.begin(), expected.end()))
-        throw std::invalid_argument(std::string(name) + " must be " + shape_text(expected) + "; got " +
-                                    shape_text(shape));
-}
-
-template <typename T>
-void check_ndim(const char* name, const Array<T>& array, size_t ndim) {
-    if (array.ndim() != ndim)
-        throw std::invalid_argument(std::string(name) + " must have " + std::to_string(ndim) + " dimensions; got " +
-                                    shape_text(shape_of(array)));
-}
-
-void check_range(const char* name, const int32_t* values, int64_t count, int64_t low, int64_t high) {
-    for (int64_t i = 0; i < count; ++i)
-        if (values[i] < low || values[i] > high)
-            throw std::invalid_argument(std::string(name) + " must be " + std::to_string(low) + " to " +
-                                        std::to_string(high) + "; got " + std::to_string(values[i]));
-}
-
-void require(bool holds, const std::string& message) {
-    if (!holds) throw std::invalid_argument(message);
-}
-
-// Positions and row numbers are 32 bits wide in arrays; so narrow, sums and products of them fit into 64.
-void check_position(const char* name, int64_t value) {
-    require(value >= 0 && value <= std::numeric_limits<int32_t>::max(),
-            std::string(name) + " must be 0 to 2^31 - 1; got " + std::to_string(value));
-}
-
-constexpr int64_t kMaxHeads = 1 << 16;
-
-int checked_heads(int64_t heads) {
-    require(heads >= 1 && heads <= kMaxHeads, "heads must be 1 to 65536; got " + std::to_string(heads));
-    return int(heads);
-}
-
-Machine machine(Kernels& kernels) { return {kernels.pool(), row_level(kernels.level().name)}; }
-
 void make_format(RowFormat* self, int kind, int dims, int rope_dims) {
-    require(kind >= 0 && kind <= int(RowKind::packed_kv_f16), "row kind must be 0 to 4; got " + std::to_string(kind));
-    require(dims >= 1 && dims <= kMaxRowDims, "dims must be 1 to 4096; got " + std::to_string(dims));
-    require(rope_dims >= 0 && rope_dims <= dims && rope_dims % 2 == 0,
-            "rope_dims must be even and at most " + std::to_string(dims) + "; got " + std::to_string(rope_dims));
+    require(kind >= 0 && kind <= int(RowKind::packed_kv_f16), "row kind must be 0 to 4; got ", kind);
+    require(dims >= 1 && dims <= kMaxRowDims, "dims must be 1 to 4096; got ", dims);
+    require(rope_dims >= 0 && rope_dims <= dims && rope_dims % 2 == 0, "rope_dims must be even and at most ", dims,
+            "; got ", rope_dims);
     if (kind == int(RowKind::packed_key))
         require(dims >= kKeyBlock && (dims & (dims - 1)) == 0,
-                "packed keys have a power of two of dims, 32 or more; got " + std::to_string(dims));
+                "packed keys have a power of two of dims, 32 or more; got ", dims);
     new (self) RowFormat{RowKind(kind), dims, rope_dims};
 }
 
@@ -95,21 +28,6 @@ StoredRows stored_rows(const char* name, const RowFormat& format, const Bytes& d
     check(name, data, {int64_t(data.shape(0)), int64_t(format.row_bytes())});
     check_position("first", first);
     return {format, data.data(), int64_t(data.shape(0)), first};
-}
-
-// x is (n, heads * dims) or (n, heads, dims).
-Query make_query(const Floats& x, int64_t heads, const Floats& turns) {
-    check_ndim("turns", turns, 3);
-    const int64_t n = int64_t(turns.shape(0)), half = int64_t(turns.shape(1));
-    check("turns", turns, {n, half, 2});
-    const int num_heads = checked_heads(heads);
-    const int64_t dims = n == 0 ? 0 : int64_t(x.size()) / n / heads;
-    require(x.ndim() >= 2 && int64_t(x.size()) == n * heads * dims && int64_t(x.shape(0)) == n,
-            "x must be (" + std::to_string(n) + ", " + std::to_string(heads) + " * dims); got " +
-                shape_text(shape_of(x)));
-    require(n == 0 || (dims >= 1 && 2 * half <= dims), "turns must turn at most the " + std::to_string(dims) +
-                                                           " dims of a head; got " + shape_text(shape_of(turns)));
-    return {x.data(), n, num_heads, dims, turns.data(), int(half)};
 }
 
 void rms_norm_rows(Kernels& self, Floats x, Floats weight, double epsilon, FloatsOut out) {
@@ -123,25 +41,32 @@ void rms_norm_rows(Kernels& self, Floats x, Floats weight, double epsilon, Float
 HyperShape hyper_shape(const Floats& streams) {
     check_ndim("streams", streams, 3);
     const int64_t num_streams = int64_t(streams.shape(1));
-    require(num_streams >= 1 && num_streams <= kMaxStreams,
-            "streams must be 1 to 8; got " + std::to_string(num_streams));
+    require(num_streams >= 1 && num_streams <= kMaxStreams, "streams must be 1 to 8; got ", num_streams);
     return {int64_t(streams.shape(0)), int(num_streams), int64_t(streams.shape(2))};
 }
 
-void hyper_in_rows(Kernels& self, Floats streams, Floats products, Floats base, Floats scale, Floats norm,
+HyperProduct hyper_product(Kernels& self, const Floats& streams, const Matrix& mix, int64_t mixes, bool quality) {
+    const HyperShape shape = hyper_shape(streams);
+    const MatrixView& view = mix.view;
+    require(view.experts == 1 && view.rows == mixes && view.cols == shape.num_streams * shape.dims,
+            "mix must be (", mixes, ", ", shape.num_streams * shape.dims, "); got (", view.rows, ", ", view.cols, ")");
+    return {self, streams.data(), view, quality};
+}
+
+void hyper_in_rows(Kernels& self, Floats streams, const Matrix& mix, Floats base, Floats scale, Floats norm,
                    double rms_epsilon, double epsilon, int iterations, FloatsOut out, FloatsOut post,
-                   FloatsOut combination) {
+                   FloatsOut combination, bool quality) {
     const HyperShape shape = hyper_shape(streams);
     const int64_t size = shape.num_streams, mixes = 2 * size + size * size;
-    check("products", products, {shape.n, mixes});
+    const HyperProduct product = hyper_product(self, streams, mix, mixes, quality);
     check("base", base, {mixes});
     check("scale", scale, {3});
     check("norm", norm, {shape.dims});
     check("out", out, {shape.n, shape.dims});
     check("post", post, {shape.n, size});
     check("combination", combination, {shape.n, size, size});
-    const HyperIn in{streams.data(), products.data(), base.data(), scale.data(), norm.data(),        rms_epsilon,
-                     epsilon,        iterations,      out.data(),  post.data(),  combination.data()};
+    const HyperIn in{product, base.data(), scale.data(), norm.data(), rms_epsilon,
+                     epsilon, iterations,  out.data(),   post.data(), combination.data()};
     run_unlocked(self, [&] { hyper_in(machine(self), shape, in); });
 }
 
@@ -157,16 +82,15 @@ void hyper_out_rows(Kernels& self, Floats streams, Floats output, Floats post, F
     });
 }
 
-void hyper_head_rows(Kernels& self, Floats streams, Floats products, Floats base, Floats scale, Floats norm,
-                     double rms_epsilon, double epsilon, FloatsOut out) {
+void hyper_head_rows(Kernels& self, Floats streams, const Matrix& mix, Floats base, Floats scale, Floats norm,
+                     double rms_epsilon, double epsilon, FloatsOut out, bool quality) {
     const HyperShape shape = hyper_shape(streams);
-    check("products", products, {shape.n, shape.num_streams});
+    const HyperProduct product = hyper_product(self, streams, mix, shape.num_streams, quality);
     check("base", base, {shape.num_streams});
     check("scale", scale, {1});
     check("norm", norm, {shape.dims});
     check("out", out, {shape.n, shape.dims});
-    const HyperHead head{streams.data(), products.data(), base.data(), scale.data()[0],
-                         norm.data(),    rms_epsilon,     epsilon,     out.data()};
+    const HyperHead head{product, base.data(), scale.data()[0], norm.data(), rms_epsilon, epsilon, out.data()};
     run_unlocked(self, [&] { hyper_head(machine(self), shape, head); });
 }
 
@@ -182,18 +106,8 @@ void index_query_rows(Kernels& self, Floats x, int64_t heads, Floats turns, bool
     if (in.n == 0) return;
     check("out", out, {in.n, in.heads, in.dims});
     require(!is_packed || (in.dims >= kKeyBlock && (in.dims & (in.dims - 1)) == 0 && in.dims <= kMaxRowDims),
-            "queries beside packed keys have a power of two of dims, 32 or more; got " + std::to_string(in.dims));
+            "queries beside packed keys have a power of two of dims, 32 or more; got ", in.dims);
     run_unlocked(self, [&] { index_query(machine(self), in, is_packed, out.data()); });
-}
-
-// (n, half, 2) turns for rows of `format`; returns half.
-int check_turns(const Floats& turns, int64_t n, const RowFormat& format) {
-    check_ndim("turns", turns, 3);
-    const int64_t half = int64_t(turns.shape(1));
-    check("turns", turns, {n, half, 2});
-    require(2 * half <= format.dims, "turns must turn at most " + std::to_string(format.dims) + " dims; got " +
-                                         shape_text(shape_of(turns)));
-    return int(half);
 }
 
 void store_kv_rows(Kernels& self, Floats x, Floats norm, Floats turns, double epsilon, const RowFormat& format,
@@ -223,20 +137,17 @@ void decode_stored(Kernels& self, Bytes data, const RowFormat& format, FloatsOut
 }
 
 void check_compress(const Compress& in, int64_t num_positions) {
-    require(in.ratio >= 1, "ratio must be at least 1; got " + std::to_string(in.ratio));
-    require(in.width == in.format.dims || in.width == 2 * in.format.dims,
-            "values must be " + std::to_string(in.format.dims) + " wide, or twice that; got " +
-                std::to_string(in.width));
+    require(in.ratio >= 1, "ratio must be at least 1; got ", in.ratio);
+    require(in.width == in.format.dims || in.width == 2 * in.format.dims, "values must be ", in.format.dims,
+            " wide, or twice that; got ", in.width);
     check_position("first", in.first);
     check_position("end_group", in.end_group);
-    require(in.first_group >= 0 && in.end_group >= in.first_group,
-            "groups must be 0 <= first <= end; got " + std::to_string(in.first_group) + " to " +
-                std::to_string(in.end_group));
+    require(in.first_group >= 0 && in.end_group >= in.first_group, "groups must be 0 <= first <= end; got ",
+            in.first_group, " to ", in.end_group);
     const bool reads_before = in.width == 2 * in.format.dims && in.first_group > 0;
     const int64_t from = (in.first_group - reads_before) * in.ratio, to = in.end_group * in.ratio;
     require(in.first_group == in.end_group || (from >= in.first && to <= in.first + num_positions),
-            "values must cover positions " + std::to_string(from) + " to " + std::to_string(to) + "; got " +
-                std::to_string(in.first) + " to " + std::to_string(in.first + num_positions));
+            "values must cover positions ", from, " to ", to, "; got ", in.first, " to ", in.first + num_positions);
 }
 
 void compress_rows(Kernels& self, Floats values, Floats gates, int64_t first, int64_t first_group, int64_t end_group,
@@ -264,8 +175,8 @@ void index_pick_rows(Kernels& self, Floats queries, Floats weights, Bytes keys, 
     check("weights", weights, {n, heads});
     check("counts", counts, {n});
     check("out", out, {n, top});
-    require(format.dims % 16 == 0, "keys must have a multiple of 16 dims; got " + std::to_string(format.dims));
-    require(top >= 1, "top must be at least 1; got " + std::to_string(top));
+    require(format.dims % 16 == 0, "keys must have a multiple of 16 dims; got ", format.dims);
+    require(top >= 1, "top must be at least 1; got ", top);
     const StoredRows rows = stored_rows("keys", format, keys, 0);
     check_range("counts", counts.data(), n, 0, rows.count);
     const IndexPick pick{queries.data(), weights.data(), n,   checked_heads(heads),
@@ -278,22 +189,19 @@ void check_visible(const Attention& in) {
     for (int64_t i = 0; i < n; ++i) {
         const int64_t position = in.positions[i], oldest = std::max<int64_t>(0, position - in.window_length + 1);
         require(position >= 0 && oldest >= in.window.first && position < in.window.first + in.window.count,
-                "window must hold positions " + std::to_string(oldest) + " to " + std::to_string(position) +
-                    "; it holds " + std::to_string(in.window.first) + " to " +
-                    std::to_string(in.window.first + in.window.count - 1));
+                "window must hold positions ", oldest, " to ", position, "; it holds ", in.window.first, " to ",
+                in.window.first + in.window.count - 1);
     }
     if (in.counts && !in.picked) {
         check_range("counts", in.counts, n, 0, in.compressed.first + in.compressed.count);
-        require(in.compressed.first == 0, "counted compressed rows start at 0; got first = " +
-                                              std::to_string(in.compressed.first));
+        require(in.compressed.first == 0, "counted compressed rows start at 0; got first = ", in.compressed.first);
     }
     if (in.picked)
         for (int64_t i = 0; i < n * in.num_picked; ++i)
             require(in.picked[i] < 0 || (in.picked[i] >= in.compressed.first &&
                                          in.picked[i] < in.compressed.first + in.compressed.count),
-                    "picked rows must be " + std::to_string(in.compressed.first) + " to " +
-                        std::to_string(in.compressed.first + in.compressed.count - 1) + " or -1; got " +
-                        std::to_string(in.picked[i]));
+                                         "picked rows must be ", in.compressed.first, " to ",
+                                         in.compressed.first + in.compressed.count - 1, " or -1; got ", in.picked[i]);
 }
 
 void attention_rows(Kernels& self, Floats queries, Bytes window, const RowFormat& window_format, int64_t window_first,
@@ -306,10 +214,10 @@ void attention_rows(Kernels& self, Floats queries, Bytes window, const RowFormat
     check("positions", positions, {in.n});
     check("sinks", sinks, {in.heads});
     check("out", out, {in.n, in.heads * in.dims});
-    require(in.dims % 16 == 0, "heads must have a multiple of 16 dims; got " + std::to_string(in.dims));
-    require(window_format.dims == in.dims && compressed_format.dims == in.dims,
-            "rows must have the " + std::to_string(in.dims) + " dims of a head");
-    require(window_length >= 1, "window_length must be at least 1; got " + std::to_string(window_length));
+    require(in.dims % 16 == 0, "heads must have a multiple of 16 dims; got ", in.dims);
+    require(window_format.dims == in.dims && compressed_format.dims == in.dims, "rows must have the ", in.dims,
+            " dims of a head");
+    require(window_length >= 1, "window_length must be at least 1; got ", window_length);
 
     Attention attending{in, stored_rows("window", window_format, window, window_first), {}, positions.data(),
                         window_length, nullptr, nullptr, 0, sinks.data(), out.data()};
@@ -339,8 +247,7 @@ void route_rows(Kernels& self, Floats logits, std::optional<Floats> bias, std::o
     check("ids", ids, {n});
     check("experts", experts, {n, num_used});
     check("weights", weights, {n, num_used});
-    require(num_used >= 1 && num_used <= num_experts,
-            "experts used must be 1 to " + std::to_string(num_experts) + "; got " + std::to_string(num_used));
+    require(num_used >= 1 && num_used <= num_experts, "experts used must be 1 to ", num_experts, "; got ", num_used);
     if (bias) check("bias", *bias, {num_experts});
     if (table) {
         check_ndim("table", *table, 2);
@@ -365,15 +272,16 @@ void bind_attention(nb::class_<Kernels>& kernels) {
     kernels
         .def("rms_norm", rms_norm_rows, "x"_a.noconvert(), "weight"_a.noconvert(), "epsilon"_a, "out"_a.noconvert(),
              "x (n, dims) / rms * weight.")
-        .def("hyper_in", hyper_in_rows, "streams"_a.noconvert(), "products"_a.noconvert(), "base"_a.noconvert(),
-             "scale"_a.noconvert(), "norm"_a.noconvert(), "rms_epsilon"_a, "epsilon"_a, "iterations"_a,
-             "out"_a.noconvert(), "post"_a.noconvert(), "combination"_a.noconvert(),
-             "streams (n, S, D) and products mix . streams (n, 2S + SS) -> out (n, D), post, combination.")
+        .def("hyper_in", hyper_in_rows, "streams"_a.noconvert(), "mix"_a, "base"_a.noconvert(), "scale"_a.noconvert(),
+             "norm"_a.noconvert(), "rms_epsilon"_a, "epsilon"_a, "iterations"_a, "out"_a.noconvert(),
+             "post"_a.noconvert(), "combination"_a.noconvert(), "quality"_a,
+             "streams (n, S, D) and mix (2S + SS, S D) -> out (n, D), post, combination.")
         .def("hyper_out", hyper_out_rows, "streams"_a.noconvert(), "output"_a.noconvert(), "post"_a.noconvert(),
-             "combination"_a.noconvert(), "out"_a.noconvert(), "post_k output + sum_j C[j, k] streams[j].")
-        .def("hyper_head", hyper_head_rows, "streams"_a.noconvert(), "products"_a.noconvert(), "base"_a.noconvert(),
+             "combination"_a.noconvert(), "out"_a.noconvert(),
+             "post_k output + sum_j C[j, k] streams[j]; out may be streams.")
+        .def("hyper_head", hyper_head_rows, "streams"_a.noconvert(), "mix"_a, "base"_a.noconvert(),
              "scale"_a.noconvert(), "norm"_a.noconvert(), "rms_epsilon"_a, "epsilon"_a, "out"_a.noconvert(),
-             "streams (n, S, D) and products (n, S) -> out (n, D).")
+             "quality"_a, "streams (n, S, D) and mix (S, S D) -> out (n, D).")
         .def("query", query_rows, "x"_a.noconvert(), "heads"_a, "turns"_a.noconvert(), "epsilon"_a,
              "out"_a.noconvert(), "x (n, heads * dims) -> out (n, heads, dims): norm per head, tail turned.")
         .def("kv_rows", store_kv_rows, "x"_a.noconvert(), "norm"_a.noconvert(), "turns"_a.noconvert(), "epsilon"_a,

@@ -35,24 +35,20 @@ bool has_avx512() {
            __builtin_cpu_supports("gfni");
 }
 
-#if defined(__linux__)
-// Linux hands out the tiles' eight kilobytes of state to processes that ask; threads made later have them too.
-bool may_use_tiles() {
-    constexpr int kRequestPermission = 0x1023, kTileData = 18;
+#if defined(WHITEDWARF_AMX) && defined(__linux__) && defined(__x86_64__)
+// Not every compiler knows the names of these either. Linux saves the tiles of a process that has asked for them only.
+bool has_amx() {
+    unsigned a, b, c, d;
+    if (!has_avx512() || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return false;
+    constexpr unsigned kTiles = 1u << 24, kInt8 = 1u << 25, kBfloat = 1u << 22, kBfloatVectors = 1u << 5;
+    if (~d & (kTiles | kInt8 | kBfloat)) return false;
+    if (!__get_cpuid_count(7, 1, &a, &b, &c, &d) || !(a & kBfloatVectors)) return false;
+    constexpr long kRequestPermission = 0x1023, kTileData = 18;
     return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
 #else
-bool may_use_tiles() { return false; }
+bool has_amx() { return false; }
 #endif
-
-bool has_amx() {
-    constexpr unsigned kTiles = 1u << 24, kIntegers = 1u << 25, kBfloats = 1u << 22;  // of leaf 7, edx
-    constexpr unsigned kBfloatVectors = 1u << 5;                                      // of its second part, eax
-    unsigned a, b, c, d;
-    if (!has_avx512() || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return false;
-    if (~d & (kTiles | kIntegers | kBfloats) || !__get_cpuid_count(7, 1, &a, &b, &c, &d)) return false;
-    return (a & kBfloatVectors) && may_use_tiles();
-}
 #elif defined(__aarch64__) || defined(_M_ARM64)
 // Apple's and Microsoft's machines of this architecture all have the dot product instructions.
 bool has_neon() {
@@ -71,8 +67,9 @@ std::vector<const Level*> available_levels() {
 #if defined(__x86_64__) || defined(_M_X64)
     if (has_avx2()) levels.push_back(&kAvx2);
     if (has_avx512()) levels.push_back(&kAvx512);
-    static const bool has_tiles = has_amx();
-    if (has_tiles) levels.push_back(&amx_level());
+#if defined(WHITEDWARF_AMX)
+    if (has_amx()) levels.push_back(&kAmx);
+#endif
 #elif defined(__aarch64__) || defined(_M_ARM64)
     if (has_neon()) levels.push_back(&kNeon);
 #endif

@@ -1,28 +1,38 @@
-// The routed feed-forward network: every selected expert's weights are read once per call.
+// The feed-forward networks of one layer: every selected expert's weights are read once per call, the shared expert's
+// too, in one call.
 //
 // Two parallel phases. First (expert, 32 rows of gate and up): the products, SwiGLU, the routing weight, and - a tile
-// being exactly one activation block - the quantisation of the middle. Then (expert, 32 rows of down). Each product
-// is kept per (token, slot) and the slots are added in slot order, so the sum does not depend on the grouping.
+// being exactly one activation block - the quantisation of the middle. Then panels of down's rows: each walks all
+// experts in ascending order, and the shared one last, and adds what they give to the tokens' sums. The order of a
+// token's sum is that of its own experts, whatever the batch, and no product has to be kept.
 #include <algorithm>
+#include <limits>
 
 #include "kernels.h"
+#include "spread.h"
 
 namespace whitedwarf {
 namespace {
 
-constexpr int64_t kProductBytes = 8 << 20;  // of the (token, slot) products kept at once
+constexpr int64_t kFewTokens = 16;  // up to here a piece of work is so small that it may be cut finer
+constexpr int kFineRuns = 64, kFinestRuns = 128;  // per thread
+// Panels per thread: each reads the whole middle, so many tokens want few.
+constexpr int kPanels = 8, kFewPanels = 32;
 
-// The (token, slot) pairs sorted by expert; order within an expert is that of the tokens.
+// One expert and the (token, slot) pairs that selected it.
+struct Group {
+    int32_t expert;
+    int64_t begin, count;
+};
+
+// The pairs of one network sorted by expert; order within an expert is that of the tokens.
 struct Plan {
-    struct Group {
-        int32_t expert;
-        int64_t begin, count;  // pairs
-    };
     std::vector<Group> groups;
     std::vector<int32_t> token;     // pair -> token
-    std::vector<int32_t> slot;      // pair -> token * slots + slot
-    std::vector<int32_t> position;  // token * slots + slot -> pair
+    std::vector<float> weight;      // pair -> routing weight
     std::vector<int32_t> identity;  // pair -> pair
+    std::vector<bool> is_first;     // pair -> nothing has been added to the token before
+    int64_t longest = 0;
 
     Plan(const Routing& routing, int64_t experts) {
         const int64_t pairs = routing.tokens * routing.slots;
@@ -30,15 +40,28 @@ struct Plan {
         for (int64_t i = 0; i < pairs; ++i) ++start[routing.ids[i] + 1];
         for (int64_t e = 0; e < experts; ++e) {
             if (start[e + 1]) groups.push_back({int32_t(e), start[e], start[e + 1]});
+            longest = std::max(longest, start[e + 1]);
             start[e + 1] += start[e];
         }
-        token.resize(pairs), slot.resize(pairs), position.resize(pairs), identity.resize(pairs);
+        token.resize(pairs), weight.resize(pairs), identity.resize(pairs), is_first.resize(pairs);
         for (int64_t i = 0; i < pairs; ++i) {
             const int64_t pair = start[routing.ids[i]]++;
             token[pair] = int32_t(i / routing.slots);
-            slot[pair] = int32_t(i);
-            position[i] = identity[pair] = int32_t(pair);
+            weight[pair] = routing.weights[i];
         }
+        std::vector<bool> is_met(routing.tokens);
+        for (int64_t pair = 0; pair < pairs; ++pair) {
+            identity[pair] = int32_t(pair);
+            is_first[pair] = !is_met[token[pair]];
+            is_met[token[pair]] = true;
+        }
+    }
+
+    // Every token meets the one expert there is, after others have been added.
+    explicit Plan(int64_t tokens)
+        : groups{{0, 0, tokens}}, token(tokens), weight(tokens, 1.0f), is_first(tokens, false), longest(tokens) {
+        for (int64_t i = 0; i < tokens; ++i) token[i] = int32_t(i);
+        identity = token;
     }
 };
 
@@ -55,81 +78,140 @@ struct Middle {
         }
         level.quantise(h, first, count, integers, pair);
     }
+
+    Activations activations() const { return {{floats, width}, integers}; }
+};
+
+// One network with its pairs, its input in the forms that gate and up want, and its middle.
+struct Network {
+    const FeedForward& ffn;
+    Plan plan;
+    Activations for_gate{}, for_up{};
+    Middle middle{};
+
+    int64_t tiles() const { return pieces(ffn.gate.rows, kTileRows); }
+    int64_t items() const { return int64_t(plan.groups.size()) * tiles(); }
 };
 
 int tile_height(int64_t rows, int64_t first) { return int(std::min<int64_t>(kTileRows, rows - first)); }
 
-}  // namespace
+// 32 rows of gate and up of one group, and what they leave in the middle. `products` has room for both tiles.
+void fill_middle(const Kernels& kernels, const Network& network, int64_t item, float* products, uint8_t* scratch) {
+    const Plan& plan = network.plan;
+    const FeedForward& ffn = network.ffn;
+    const Group& group = plan.groups[item / network.tiles()];
+    const int64_t first = item % network.tiles() * kTileRows;
+    const int height = tile_height(ffn.gate.rows, first);
+    const RowList list{plan.token.data() + group.begin, group.count};
+    float *g = products, *u = products + group.count * kTileRows;
+    kernels.multiply_tile(ffn.gate, group.expert, first, height, network.for_gate, list, {g, kTileRows}, scratch);
+    kernels.multiply_tile(ffn.up, group.expert, first, height, network.for_up, list, {u, kTileRows}, scratch);
+    for (int64_t i = 0; i < group.count; ++i, g += kTileRows, u += kTileRows) {
+        const int64_t pair = group.begin + i;
+        kernels.level().swiglu(g, u, height, ffn.limit, plan.weight[pair], g);
+        network.middle.store(kernels.level(), pair, first, height, g);
+    }
+}
 
-void Kernels::experts(const float* x, const Routing& routing, const FeedForward& ffn, float* out, bool quality) {
-    const MatrixView &gate = ffn.gate, &up = ffn.up, &down = ffn.down;
-    const int64_t width = gate.rows, depth = down.rows, pairs = routing.tokens * routing.slots;
-    const Plan plan(routing, gate.experts);
-    int64_t longest = 0;
-    for (const auto& group : plan.groups) longest = std::max(longest, group.count);
-
-    const Activations for_gate = prepare(x, routing.tokens, gate, quality, input_);
-    const bool is_shared = up.layout->granule == gate.layout->granule;
-    const Activations for_up = is_shared ? for_gate : prepare(x, routing.tokens, up, quality, second_input_);
-
-    const bool is_float = quality || down.layout->granule == 0;
-    Middle middle{nullptr, {}, width};
-    if (is_float)
-        middle.floats = reinterpret_cast<float*>(middle_.reserve(pairs * width * int64_t(sizeof(float))));
-    else
-        middle.integers = reserve_integers(middle_, pairs, width, down.layout->granule);
-
-    const int64_t kernel_bytes = aligned(std::max(level_.scratch_bytes(gate.cols), level_.scratch_bytes(down.cols)));
-    reserve_thread_scratch(kernel_bytes + 2 * longest * kTileRows * int64_t(sizeof(float)));
-
-    const int64_t tiles = (width + kTileRows - 1) / kTileRows;
-    pool_.split(int64_t(plan.groups.size()) * tiles, [&](int64_t begin, int64_t end, int thread) {
-        uint8_t* scratch = thread_scratch(thread);
-        auto* g = reinterpret_cast<float*>(scratch + kernel_bytes);
-        auto* u = g + longest * kTileRows;
-        for (int64_t item = begin; item < end; ++item) {
-            const auto& group = plan.groups[item / tiles];
-            const int64_t first = item % tiles * kTileRows;
-            const int height = tile_height(width, first);
-            const RowList list{plan.token.data() + group.begin, group.count};
-            multiply_tile(gate, group.expert, first, height, for_gate, list, {g, kTileRows}, scratch);
-            multiply_tile(up, group.expert, first, height, for_up, list, {u, kTileRows}, scratch);
+// Rows begin .. end - 1 of down of all groups, added to the tokens' sums. `products` has room for one tile.
+void add_rows(const Kernels& kernels, const Network& network, int64_t begin, int64_t end, float* out, float* products,
+              uint8_t* scratch) {
+    const Plan& plan = network.plan;
+    const MatrixView& down = network.ffn.down;
+    const Activations middle = network.middle.activations();
+    for (const Group& group : plan.groups)
+        for (int64_t first = begin; first < end; first += kTileRows) {
+            const int height = tile_height(end, first);
+            const RowList list{plan.identity.data() + group.begin, group.count};
+            kernels.multiply_tile(down, group.expert, first, height, middle, list, {products, kTileRows}, scratch);
             for (int64_t i = 0; i < group.count; ++i) {
                 const int64_t pair = group.begin + i;
-                float *gi = g + i * kTileRows, *ui = u + i * kTileRows;
-                level_.swiglu(gi, ui, height, ffn.limit, routing.weights[plan.slot[pair]], gi);
-                middle.store(level_, pair, first, height, gi);
+                const float* product = products + i * kTileRows;
+                float* sum = out + plan.token[pair] * down.rows + first;
+                if (plan.is_first[pair])
+                    for (int k = 0; k < height; ++k) sum[k] = product[k];
+                else
+                    for (int k = 0; k < height; ++k) sum[k] += product[k];
             }
+        }
+}
+
+}  // namespace
+
+// Input in each form that some weights want, made once.
+class Kernels::Inputs {
+public:
+    Inputs(Kernels& kernels, const float* x, int64_t rows, bool quality)
+        : kernels_(kernels), x_(x), rows_(rows), quality_(quality) {}
+
+    Activations operator()(const MatrixView& w) {
+        const int granule = quality_ ? 0 : w.layout->granule;
+        for (const Activations& made : made_)
+            if (made.integers.granule == granule) return made;
+        Scratch& scratch = made_.empty() ? kernels_.input_ : kernels_.second_input_;
+        if (granule == 0) return {{x_, w.cols}, {}};
+        made_.push_back(kernels_.prepare(x_, rows_, w, false, scratch));
+        return made_.back();
+    }
+
+private:
+    Kernels& kernels_;
+    const float* x_;
+    int64_t rows_;
+    bool quality_;
+    std::vector<Activations> made_;  // of granules 32 and 16
+};
+
+void Kernels::experts(const float* x, const Routing& routing, const FeedForward& routed, const FeedForward* shared,
+                      float* out, bool quality) {
+    const int64_t tokens = routing.tokens, depth = routed.down.rows;
+    // The shared expert's tiles are the largest: they are handed out first.
+    std::vector<Network> networks;
+    if (shared) networks.push_back({*shared, Plan(tokens)});
+    networks.push_back({routed, Plan(routing, routed.gate.experts)});
+
+    Inputs inputs(*this, x, tokens, quality);
+    int64_t longest = 0, kernel_bytes = 0, items = 0;
+    for (Network& network : networks) {
+        const FeedForward& ffn = network.ffn;
+        network.for_gate = inputs(ffn.gate);
+        network.for_up = inputs(ffn.up);
+        Scratch& scratch = &network == &networks.front() ? middle_ : second_middle_;
+        network.middle = Middle{nullptr, {}, ffn.gate.rows};
+        const int64_t pairs = int64_t(network.plan.token.size());
+        if (quality || ffn.down.layout->granule == 0)
+            network.middle.floats =
+                reinterpret_cast<float*>(scratch.reserve(pairs * ffn.gate.rows * int64_t(sizeof(float))));
+        else
+            network.middle.integers = reserve_integers(scratch, pairs, ffn.gate.rows, ffn.down.layout->granule);
+        longest = std::max(longest, network.plan.longest);
+        for (const MatrixView* w : {&ffn.gate, &ffn.down})
+            kernel_bytes = std::max(kernel_bytes, level_.scratch_bytes(w->cols));
+        items += network.items();
+    }
+    kernel_bytes = aligned(kernel_bytes);
+    reserve_thread_scratch(kernel_bytes + 2 * longest * kTileRows * int64_t(sizeof(float)));
+    const auto products = [&](int thread) { return reinterpret_cast<float*>(thread_scratch(thread) + kernel_bytes); };
+
+    const int runs = tokens <= kFewTokens ? kFinestRuns : kFineRuns;
+    deal(pool_, items, runs, [&](int64_t begin, int64_t end, int thread) {
+        for (int64_t item = begin; item < end; ++item) {
+            const bool is_in_first = item < networks.front().items();
+            const Network& network = is_in_first ? networks.front() : networks.back();
+            const int64_t own = is_in_first ? item : item - networks.front().items();
+            fill_middle(*this, network, own, products(thread), thread_scratch(thread));
         }
     });
 
-    // The products of many tokens are made panel by panel (of down's rows) to bound the memory.
-    const Activations for_down{{middle.floats, width}, middle.integers};
-    const int64_t fitting = kProductBytes / (int64_t(sizeof(float)) * std::max<int64_t>(pairs, 1));
-    const int64_t least = int64_t(kTileRows) * pool_.threads();
-    const int64_t panel = std::min(depth, std::max(least, fitting / least * least));
-    auto* products = reinterpret_cast<float*>(products_.reserve(pairs * panel * int64_t(sizeof(float))));
-    for (int64_t at = 0; at < depth; at += panel) {
-        const int64_t panel_rows = std::min(panel, depth - at), panel_tiles = (panel_rows + kTileRows - 1) / kTileRows;
-        pool_.split(int64_t(plan.groups.size()) * panel_tiles, [&](int64_t begin, int64_t end, int thread) {
-            for (int64_t item = begin; item < end; ++item) {
-                const auto& group = plan.groups[item / panel_tiles];
-                const int64_t first = item % panel_tiles * kTileRows;
-                multiply_tile(down, group.expert, at + first, tile_height(panel_rows, first), for_down,
-                              {plan.identity.data() + group.begin, group.count},
-                              {products + group.begin * panel + first, panel}, thread_scratch(thread));
-            }
-        });
-        pool_.split(routing.tokens, [&](int64_t begin, int64_t end, int) {
-            for (int64_t token = begin; token < end; ++token) {
-                float* sum = out + token * depth + at;
-                for (int64_t k = 0; k < routing.slots; ++k) {
-                    const float* product = products + plan.position[token * routing.slots + k] * panel;
-                    for (int64_t i = 0; i < panel_rows; ++i) sum[i] = k ? sum[i] + product[i] : product[i];
-                }
-            }
-        });
-    }
+    const int64_t wanted = int64_t(pool_.threads()) * (tokens <= kFewTokens ? kFewPanels : kPanels);
+    const int64_t panels = std::min(pieces(depth, kTileRows), wanted);
+    const int64_t panel = pieces(pieces(depth, kTileRows), panels) * kTileRows;
+    deal(pool_, pieces(depth, panel), kFinestRuns, [&](int64_t begin, int64_t end, int thread) {
+        for (int64_t item = begin; item < end; ++item)
+            for (size_t n = networks.size(); n-- > 0;)
+                add_rows(*this, networks[n], item * panel, std::min((item + 1) * panel, depth), out, products(thread),
+                         thread_scratch(thread));
+    });
 }
 
 }  // namespace whitedwarf

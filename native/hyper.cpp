@@ -1,4 +1,5 @@
 // Hyper-connections (fact sheet 2.2, 2.8): the few numbers of a mix in double, the streams in float.
+#include <algorithm>
 #include <cmath>
 
 #include "operations.h"
@@ -43,10 +44,42 @@ void sinkhorn(double* c, int size, double epsilon, int iterations) {
     }
 }
 
-void mix_row(const RowLevel& level, const HyperShape& shape, const HyperIn& in, int64_t row, float* mixed) {
-    const int size = shape.num_streams, num_mixes = 2 * size + size * size;
-    const float* streams = in.streams + row * size * shape.dims;
-    const float* products = in.products + row * num_mixes;
+constexpr int64_t kTogether = 16;  // rows whose streams are still in the second cache after their product
+constexpr int kMaxMixes = 2 * kMaxStreams + kMaxStreams * kMaxStreams;
+
+// body(row, products) for every row, soon after its streams were read for the product.
+template <typename Body>
+void with_products(const HyperProduct& in, int64_t n, const Body& body) {
+    const MatrixView& mix = in.mix;
+    Pool& pool = in.kernels.pool();
+    if (n < kTogether || (mix.layout->granule && !in.quality)) {
+        std::vector<float> products(size_t(n * mix.rows));
+        in.kernels.linear(in.streams, n, mix, 1, products.data(), in.quality);
+        spread(pool, n, mix.cols / 2, [&](int64_t begin, int64_t end) {
+            for (int64_t row = begin; row < end; ++row) body(row, products.data() + row * mix.rows);
+        });
+        return;
+    }
+    const Activations streams{{in.streams, mix.cols}, {}};
+    in.kernels.reserve_thread_scratch(in.kernels.level().scratch_bytes(mix.cols));
+    pool.split(pieces(n, kTogether), [&](int64_t begin, int64_t end, int thread) {
+        for (int64_t first = begin * kTogether; first < std::min(end * kTogether, n); first += kTogether) {
+            int32_t rows[kTogether];
+            float products[kTogether * kMaxMixes];
+            const int64_t count = std::min(kTogether, n - first);
+            for (int64_t i = 0; i < count; ++i) rows[i] = int32_t(first + i);
+            for (int64_t r = 0; r < mix.rows; r += kFloatTileRows)
+                in.kernels.multiply_tile(mix, 0, r, int(std::min<int64_t>(kFloatTileRows, mix.rows - r)), streams,
+                                         {rows, count}, {products + r, mix.rows}, in.kernels.thread_scratch(thread));
+            for (int64_t i = 0; i < count; ++i) body(first + i, products + i * mix.rows);
+        }
+    });
+}
+
+void mix_row(const RowLevel& level, const HyperShape& shape, const HyperIn& in, int64_t row, const float* products,
+             float* mixed) {
+    const int size = shape.num_streams;
+    const float* streams = in.product.streams + row * size * shape.dims;
     const double factor = inverse_rms(level, streams, size * shape.dims, in.rms_epsilon);
     const auto logit = [&](int i, int part) { return products[i] * factor * in.scale[part] + double(in.base[i]); };
 
@@ -62,13 +95,14 @@ void mix_row(const RowLevel& level, const HyperShape& shape, const HyperIn& in, 
     level.norm_turn(mixed, in.norm, nullptr, shape.dims, 0, in.rms_epsilon, mixed);
 }
 
-void head_row(const RowLevel& level, const HyperShape& shape, const HyperHead& head, int64_t row, float* mixed) {
+void head_row(const RowLevel& level, const HyperShape& shape, const HyperHead& head, int64_t row,
+              const float* products, float* mixed) {
     const int size = shape.num_streams;
-    const float* streams = head.streams + row * size * shape.dims;
+    const float* streams = head.product.streams + row * size * shape.dims;
     const double factor = inverse_rms(level, streams, size * shape.dims, head.rms_epsilon);
     float pre[kMaxStreams];
     for (int i = 0; i < size; ++i) {
-        const double logit = head.products[row * size + i] * factor * head.scale + double(head.base[i]);
+        const double logit = products[i] * factor * head.scale + double(head.base[i]);
         pre[i] = float(sigmoid(logit) + head.epsilon);
     }
     level.mix_streams(streams, pre, size, shape.dims, mixed);
@@ -86,8 +120,8 @@ void rms_norm(const Machine& machine, const float* x, const float* weight, doubl
 }
 
 void hyper_in(const Machine& machine, const HyperShape& shape, const HyperIn& in) {
-    spread(machine.pool, shape.n, shape.num_streams * shape.dims / 2, [&](int64_t begin, int64_t end) {
-        for (int64_t row = begin; row < end; ++row) mix_row(machine.level, shape, in, row, in.out + row * shape.dims);
+    with_products(in.product, shape.n, [&](int64_t row, const float* products) {
+        mix_row(machine.level, shape, in, row, products, in.out + row * shape.dims);
     });
 }
 
@@ -103,9 +137,8 @@ void hyper_out(const Machine& machine, const HyperShape& shape, const float* str
 }
 
 void hyper_head(const Machine& machine, const HyperShape& shape, const HyperHead& head) {
-    spread(machine.pool, shape.n, shape.num_streams * shape.dims / 2, [&](int64_t begin, int64_t end) {
-        for (int64_t row = begin; row < end; ++row)
-            head_row(machine.level, shape, head, row, head.out + row * shape.dims);
+    with_products(head.product, shape.n, [&](int64_t row, const float* products) {
+        head_row(machine.level, shape, head, row, products, head.out + row * shape.dims);
     });
 }
 

@@ -23,7 +23,7 @@ struct Activations {
     IntegerRows integers;  // granule 0 when floats are to be used
 };
 
-// Routed rows: pair p (token, slot) of the sorted list uses token rows[p] with weight weights[p].
+// Which experts each token uses, and how much of each.
 struct Routing {
     int64_t tokens;
     int64_t slots;
@@ -48,8 +48,10 @@ public:
 
     // x (rows, groups * w.cols), out (rows, w.rows); group g's rows of w meet group g's columns of x.
     void linear(const float* x, int64_t rows, const MatrixView& w, int64_t groups, float* out, bool quality);
-    // out (tokens, D): sum over the slots, in slot order, of down(weight * swiglu(gate x, up x)).
-    void experts(const float* x, const Routing& routing, const FeedForward& ffn, float* out, bool quality);
+    // out (tokens, D): sum over a token's experts, in ascending order, of down(weight * swiglu(gate x, up x)); last the
+    // shared expert's, with weight one. shared may be null.
+    void experts(const float* x, const Routing& routing, const FeedForward& routed, const FeedForward* shared,
+                 float* out, bool quality);
     void decode_rows(const MatrixView& w, const int32_t* ids, int64_t count, float* out);  // ids null = all rows
     uint64_t read_all(const uint8_t* bytes, int64_t size);  // reads every byte with all threads; the xor of its words
     // q (rows, cols), scales (rows, cols / 32): the activations as every level rounds them.
@@ -63,11 +65,13 @@ public:
                        RowList list, Output out, uint8_t* scratch) const;
 
 private:
+    class Inputs;  // experts.cpp
+
     Pool pool_;
     const Level& level_;
     std::mutex mutex_;
     std::vector<Scratch> scratch_;  // one per thread
-    Scratch input_, second_input_, middle_, products_, lists_;
+    Scratch input_, second_input_, middle_, second_middle_, lists_;
 };
 
 }  // namespace whitedwarf

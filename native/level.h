@@ -1,4 +1,4 @@
-// The table of kernels one CPU level provides (scalar, avx2, avx512, amx, neon), and the arithmetic they all promise.
+// The table of kernels one CPU level provides (scalar, avx2, avx512, neon), and the arithmetic they all promise.
 //
 // Promise: every level gives the same bits. The order of every sum is fixed here; the scalar level is the
 // specification.
@@ -17,6 +17,8 @@
 namespace whitedwarf {
 
 constexpr int kTileRows = 32;  // weight rows in one tile; also one activation block of the next product
+constexpr int kFloatTileRows = 64;  // weight rows in one tile of float products ...
+constexpr int kChunkInputs = 96;    // ... and the activation rows that it meets in the second cache
 
 // Integer form of one weight row: codes are signed bytes, unsigned for formats with mins.
 // (AVX-512 has its own order and offset, avx512/superblock.h; only its own kernels see those.)
@@ -30,6 +32,7 @@ struct Unpacked {
 // repeated per granule of the weights that will meet them. Made and read by one level, which may order them its way.
 struct IntegerRows {
     int8_t* q;         // (rows, pitch()), `padded` of them used
+    int8_t* columns;   // likewise: the same in the order of the columns, for a level that wants both
     float* scales;     // (rows, stride()), padded / 16 or padded / granule of them used, as the level likes
     float* sums;       // likewise: scale * sum of the granule's q, for mins
     int32_t* offsets;  // likewise: what the level's integer sums start from, if it offsets its codes
@@ -69,7 +72,8 @@ struct Level {
     // gets d = NaN and q = 0, so that what it touches is NaN.
     void (*quantise)(const float* x, int64_t first, int64_t count, const IntegerRows& out, int64_t row);
 
-    // Weight rows [0, num_rows) of `row_bytes` each, times the listed activations. num_rows <= kTileRows.
+    // Weight rows [0, num_rows) of `row_bytes` each, times the listed activations. num_rows <= kTileRows, of floats
+    // kFloatTileRows.
     void (*multiply)(const Layout& layout, const uint8_t* weights, int64_t row_bytes, int num_rows, int64_t cols,
                      const IntegerRows& x, RowList list, Output out, uint8_t* scratch);
     void (*multiply_float)(const Layout& layout, const uint8_t* weights, int64_t row_bytes, int num_rows,
@@ -87,7 +91,7 @@ extern const Level kScalar;
 #if defined(__x86_64__) || defined(_M_X64)
 extern const Level kAvx2;
 extern const Level kAvx512;
-const Level& amx_level();
+extern const Level kAmx;  // only where WHITEDWARF_AMX is defined: the compiler has to know the tiles
 #elif defined(__aarch64__) || defined(_M_ARM64)
 extern const Level kNeon;
 #endif

@@ -8,7 +8,8 @@ namespace whitedwarf {
 namespace {
 
 void clear_last_superblock(const IntegerRows& x, int64_t row) {
-    std::fill_n(x.q + row * x.pitch() + x.padded - kSuperblock, kSuperblock, int8_t(0));
+    for (int8_t* values : {x.q, x.columns})
+        std::fill_n(values + row * x.pitch() + x.padded - kSuperblock, kSuperblock, int8_t(0));
     // A level may use 16 entries per superblock or one per granule: the last superblock's, either way.
     for (int64_t s = (x.padded - kSuperblock) / x.granule; s < x.padded / 16; ++s) {
         x.scales[row * x.stride() + s] = x.sums[row * x.stride() + s] = 0.0f;
@@ -16,12 +17,22 @@ void clear_last_superblock(const IntegerRows& x, int64_t row) {
     }
 }
 
-// Rows per work item: with few activation rows there is no tile to build, so small matrices may be cut finer.
-int64_t item_rows(int64_t weight_rows, int64_t activation_rows, int threads) {
-    int64_t rows = kTileRows;
-    while (activation_rows <= 2 && rows > 4 && weight_rows < rows * threads * 4) rows /= 2;
-    return rows;
-}
+// How a product is cut into work items.
+struct Cut {
+    int64_t height;  // weight rows
+    int64_t inputs;  // activation rows
+
+    Cut(int64_t weight_rows, int64_t activation_rows, bool is_float, int threads)
+        : height(kTileRows), inputs(std::max<int64_t>(activation_rows, 1)) {
+        // With few activation rows there is no tile to build, so small matrices may be cut finer.
+        while (activation_rows <= 2 && height > 4 && weight_rows < height * threads * 4) height /= 2;
+        if (!is_float || activation_rows < kChunkInputs / 4) return;
+        height = kFloatTileRows;
+        inputs = kChunkInputs;
+        while (inputs > kChunkInputs / 4 && pieces(weight_rows, height) * pieces(activation_rows, inputs) < threads * 4)
+            inputs /= 2;
+    }
+};
 
 }  // namespace
 
@@ -30,11 +41,12 @@ void Kernels::reserve_thread_scratch(int64_t bytes) {
 }
 
 IntegerRows Kernels::reserve_integers(Scratch& scratch, int64_t rows, int64_t cols, int granule) {
-    IntegerRows result{nullptr, nullptr, nullptr, nullptr, padded_columns(cols), granule};
+    IntegerRows result{nullptr, nullptr, nullptr, nullptr, nullptr, padded_columns(cols), granule};
     const int64_t values = aligned(rows * result.pitch());
     const int64_t each = aligned(rows * result.stride() * int64_t(sizeof(float)));
-    uint8_t* at = scratch.reserve(values + 3 * each);
-    result.q = reinterpret_cast<int8_t*>(at);
+    uint8_t* at = scratch.reserve(2 * values + 3 * each);
+    result.columns = reinterpret_cast<int8_t*>(at);
+    result.q = reinterpret_cast<int8_t*>(at += values);
     result.scales = reinterpret_cast<float*>(at + values);
     result.sums = reinterpret_cast<float*>(at + values + each);
     result.offsets = reinterpret_cast<int32_t*>(at + values + 2 * each);
@@ -76,19 +88,22 @@ void Kernels::multiply_tile(const MatrixView& w, int64_t expert, int64_t first_r
 
 void Kernels::linear(const float* x, int64_t rows, const MatrixView& w, int64_t groups, float* out, bool quality) {
     const Activations input = prepare(x, rows * groups, w, quality, input_);
-    const int64_t group_rows = w.rows / groups, height = item_rows(w.rows, rows, pool_.threads());
-    const int64_t tiles = (group_rows + height - 1) / height;
+    const int64_t group_rows = w.rows / groups;
+    const Cut cut(w.rows, rows, input.integers.granule == 0, pool_.threads());
+    const int64_t tiles = pieces(group_rows, cut.height), chunks = pieces(rows, cut.inputs);
     // Row r of x, group g, is row r * groups + g of `input`.
     auto* lists = reinterpret_cast<int32_t*>(lists_.reserve(rows * groups * int64_t(sizeof(int32_t))));
     for (int64_t g = 0; g < groups; ++g)
         for (int64_t r = 0; r < rows; ++r) lists[g * rows + r] = int32_t(r * groups + g);
     reserve_thread_scratch(level_.scratch_bytes(w.cols));
-    pool_.split(groups * tiles, [&](int64_t begin, int64_t end, int thread) {
+    pool_.split(groups * chunks * tiles, [&](int64_t begin, int64_t end, int thread) {
         for (int64_t item = begin; item < end; ++item) {
-            const int64_t group = item / tiles, row = item % tiles * height;
-            const int num_rows = int(std::min(height, group_rows - row));
-            multiply_tile(w, 0, group * group_rows + row, num_rows, input, {lists + group * rows, rows},
-                          {out + group * group_rows + row, w.rows}, thread_scratch(thread));
+            const int64_t group = item / (chunks * tiles), first = item / tiles % chunks * cut.inputs;
+            const int64_t row = item % tiles * cut.height;
+            const int num_rows = int(std::min(cut.height, group_rows - row));
+            const RowList list{lists + group * rows + first, std::min(cut.inputs, rows - first)};
+            multiply_tile(w, 0, group * group_rows + row, num_rows, input, list,
+                          {out + first * w.rows + group * group_rows + row, w.rows}, thread_scratch(thread));
         }
     });
 }

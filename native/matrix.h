@@ -5,6 +5,9 @@
 
 namespace whitedwarf {
 
+// How many pieces of `each` make up `total`; the last may be smaller.
+static inline int64_t pieces(int64_t total, int64_t each) { return (total + each - 1) / each; }
+
 struct MatrixView {
     const Layout* layout;
     const uint8_t* data;

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "pool.h"
+#include "kernels.h"
 #include "row_level.h"
 
 namespace whitedwarf {
@@ -38,9 +38,16 @@ struct HyperShape {
 };
 constexpr int kMaxStreams = 8;
 
+// The product that a mix starts from: mix . streams, streams not normed.
+struct HyperProduct {
+    Kernels& kernels;
+    const float* streams;  // (n, S, D)
+    const MatrixView& mix;  // (2 S + S S, S D), or (S, S D) of the head
+    bool quality;
+};
+
 struct HyperIn {
-    const float* streams;   // (n, S, D)
-    const float* products;  // (n, 2 S + S S): mix . streams, streams not normed
+    HyperProduct product;
     const float* base;      // (2 S + S S,)
     const float* scale;     // (3,)
     const float* norm;      // (D,)
@@ -53,13 +60,13 @@ struct HyperIn {
 };
 void hyper_in(const Machine& machine, const HyperShape& shape, const HyperIn& in);
 
+// out may be streams.
 void hyper_out(const Machine& machine, const HyperShape& shape, const float* streams, const float* output,
                const float* post, const float* combination, float* out);
 
 struct HyperHead {
-    const float* streams;   // (n, S, D)
-    const float* products;  // (n, S)
-    const float* base;      // (S,)
+    HyperProduct product;
+    const float* base;  // (S,)
     float scale;
     const float* norm;  // (D,)
     double rms_epsilon;

@@ -16,6 +16,7 @@
 namespace whitedwarf {
 
 constexpr int kSumLanes = 8;
+constexpr int kMaxSpread = 8;  // streams
 constexpr int kChannels = 64;  // channels that pooling keeps in registers and L1 at once
 
 static inline double sum_squares(const float* x, int64_t count) {
@@ -55,17 +56,37 @@ static inline void mix_streams(const float* streams, const float* pre, int num_s
     }
 }
 
+// Some channels of spread_streams at a time, all streams in registers before any is written. kStreams 0 = num_streams.
+template <int kStreams, int kWidth>
+static inline void spread_channels(const float* streams, const float* output, const float* post,
+                                   const float* combination, int num_streams, int64_t dims, float* out) {
+    const int count = kStreams ? kStreams : num_streams;
+    float in[kStreams ? kStreams : kMaxSpread][kWidth];
+    for (int j = 0; j < count; ++j)
+        for (int i = 0; i < kWidth; ++i) in[j][i] = streams[j * dims + i];
+    for (int k = 0; k < count; ++k) {
+        float target[kWidth];
+        for (int i = 0; i < kWidth; ++i) target[i] = post[k] * output[i];
+        for (int j = 0; j < count; ++j)
+            for (int i = 0; i < kWidth; ++i) target[i] += combination[j * count + k] * in[j][i];
+        for (int i = 0; i < kWidth; ++i) out[k * dims + i] = target[i];
+    }
+}
+
+template <int kStreams>
+static inline void spread_all(const float* streams, const float* output, const float* post, const float* combination,
+                              int num_streams, int64_t dims, float* out) {
+    int64_t i = 0;
+    for (; i + 16 <= dims; i += 16)
+        spread_channels<kStreams, 16>(streams + i, output + i, post, combination, num_streams, dims, out + i);
+    for (; i < dims; ++i)
+        spread_channels<kStreams, 1>(streams + i, output + i, post, combination, num_streams, dims, out + i);
+}
+
 static inline void spread_streams(const float* streams, const float* output, const float* post,
                                   const float* combination, int num_streams, int64_t dims, float* out) {
-    for (int k = 0; k < num_streams; ++k) {
-        float* target = out + k * dims;
-        for (int64_t i = 0; i < dims; ++i) target[i] = post[k] * output[i];
-        for (int j = 0; j < num_streams; ++j) {
-            const float share = combination[j * num_streams + k];
-            const float* stream = streams + j * dims;
-            for (int64_t i = 0; i < dims; ++i) target[i] += share * stream[i];
-        }
-    }
+    const auto spread = num_streams == 4 ? spread_all<4> : spread_all<0>;
+    spread(streams, output, post, combination, num_streams, dims, out);
 }
 
 // Butterflies with strides below 8 of eight neighbours, and with strides 8, 16, ...: the sums of rows.cpp's hadamard.

@@ -96,7 +96,7 @@ struct RowLevel {
     // out = sum over s of pre[s] * streams[s]
     void (*mix_streams)(const float* streams, const float* pre, int num_streams, int64_t dims, float* out);
 
-    // out[k] = post[k] * output + sum over j of combination[j][k] * streams[j]
+    // out[k] = post[k] * output + sum over j of combination[j][k] * streams[j]; at most 8 streams, out may be streams
     void (*spread_streams)(const float* streams, const float* output, const float* post, const float* combination,
                            int num_streams, int64_t dims, float* out);
 

@@ -41,4 +41,20 @@ void share(Pool& pool, int64_t items, const Body& body) {
     pool.split(pool.threads(), [&](int64_t, int64_t, int) { body(tickets); });
 }
 
+// body(begin, end, thread) for runs that together make [0, items), handed out in order to whichever thread comes next:
+// `runs` of them for each thread. The more, the better they end together; the fewer, the longer each reads in order.
+template <typename Body>
+void deal(Pool& pool, int64_t items, int runs, const Body& body) {
+    const int64_t wanted = items / (int64_t(pool.threads()) * runs), each = wanted > 0 ? wanted : 1;
+    if (pool.threads() == 1 || items <= each) {
+        if (items > 0) body(int64_t(0), items, 0);
+        return;
+    }
+    std::atomic<int64_t> next{0};
+    pool.split(pool.threads(), [&](int64_t, int64_t, int thread) {
+        for (int64_t begin; (begin = next.fetch_add(each, std::memory_order_relaxed)) < items;)
+            body(begin, begin + each < items ? begin + each : items, thread);
+    });
+}
+
 }  // namespace whitedwarf

@@ -13,7 +13,7 @@
 #include <cstring>
 #include <initializer_list>
 
-#include "amx/tiles.h"
+#include "amx/row_tiles.h"
 #include "avx512/index_lanes.h"
 #include "row_arithmetic.h"
 

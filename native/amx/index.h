@@ -1,7 +1,7 @@
 // Index scores with tiles of int8: exact integers, so the bits are those of every level. Internal linkage: see blocks.h.
 #pragma once
 
-#include "amx/tiles.h"
+#include "amx/row_tiles.h"
 #include "avx512/index_lanes.h"
 
 namespace whitedwarf::amx {

@@ -1,15 +1,16 @@
-// The AMX level: that of avx512 on a machine that also has tiles (of int8 and bfloat16) and bfloat16 vectors.
-#include "level.h"
+// The AMX level: AVX-512's, with integer products of many activation rows on tiles.
+#include "amx/products.h"
+#include "arithmetic.h"
+#include "avx512/products.h"
 
 namespace whitedwarf {
 
-const Level& amx_level() {
-    static const Level level = [] {
-        Level same = kAvx512;
-        same.name = "amx";
-        return same;
-    }();
-    return level;
-}
+const Level kAmx = {"amx",
+                    avx512::quantise_twice,
+                    amx::multiply,
+                    avx512::multiply_float,
+                    amx::scratch_bytes,
+                    avx512::decode,
+                    swiglu_row};
 
 }  // namespace whitedwarf

@@ -4,10 +4,10 @@
 namespace whitedwarf {
 namespace {
 
-// Four unpacked rows, or four decoded rows and one unpacked.
 int64_t scratch_bytes(int64_t cols) {
-    const int64_t padded = padded_columns(cols);
-    return kStripRows * (strip_stride(padded) + int64_t(sizeof(float)) * padded);
+    const int64_t integer = kStripRows * strip_stride(padded_columns(cols));
+    const int64_t floating = avx2::float_scratch_bytes(cols);
+    return integer > floating ? integer : floating;
 }
 
 }  // namespace

@@ -27,5 +27,6 @@ void multiply(const Layout& layout, const uint8_t* weights, int64_t row_bytes, i
 void multiply_float(const Layout& layout, const uint8_t* weights, int64_t row_bytes, int num_rows, const FloatRows& x,
                     RowList list, Output out, uint8_t* scratch);
 void decode(const Layout& layout, const uint8_t* weights, int64_t cols, float* out, uint8_t* scratch);
+int64_t float_scratch_bytes(int64_t cols);
 
 }  // namespace whitedwarf::avx2

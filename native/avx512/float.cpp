@@ -1,6 +1,7 @@
 // Float products: 16 lanes, several weight rows at a time. Quantised weights are decoded to floats first.
 #include "avx512/products.h"
 #include "avx512/superblock.h"
+#include "float_panels.h"
 
 namespace whitedwarf::avx512 {
 namespace {
@@ -28,6 +29,7 @@ __mmask16 first_columns(int64_t count) { return __mmask16((1u << count) - 1); }
 
 template <Type kType, int kRows, int kInputs>
 void multiply_block(const uint8_t* weights, int64_t row_bytes, const FloatRows& x, const int32_t* rows, Output out) {
+    constexpr int kWeightBytes = kType == F32 ? 4 : 2;
     const float* inputs[kInputs];
     for (int t = 0; t < kInputs; ++t) inputs[t] = x.x + rows[t] * x.cols;
     __m512 acc[kRows][kInputs];
@@ -38,6 +40,9 @@ void multiply_block(const uint8_t* weights, int64_t row_bytes, const FloatRows& 
         __m512 in[kInputs];
         for (int t = 0; t < kInputs; ++t) in[t] = _mm512_loadu_ps(inputs[t] + k);
         for (int r = 0; r < kRows; ++r) {
+            // The same place of the rows that come next: these here are read once.
+            if (kRows > 1 && k % (64 / kWeightBytes) == 0)
+                prefetch_ahead(weights + r * row_bytes + kWeightBytes * k, kRows * row_bytes);
             const __m512 w = load16<kType>(weights + r * row_bytes, k);
             for (int t = 0; t < kInputs; ++t) acc[r][t] = _mm512_fmadd_ps(w, in[t], acc[r][t]);
         }
@@ -78,6 +83,69 @@ void decode_plain(const uint8_t* row, int64_t cols, float* out) {
     for (; k + 16 <= cols; k += 16) _mm512_storeu_ps(out + k, load16<kType>(row, k));
     const __mmask16 used = first_columns(cols - k);
     _mm512_mask_storeu_ps(out + k, used, load_masked<kType>(row, k, used));
+}
+
+// Four vectors -> one whose quarter i holds what the tree of level.h makes of the i-th one's lanes, but for four lanes.
+__m512 fold_to_quarters(__m512 a, __m512 b, __m512 c, __m512 d) {
+    const __m512 first = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
+    const __m512 second = _mm512_add_ps(_mm512_shuffle_f32x4(c, d, 0x44), _mm512_shuffle_f32x4(c, d, 0xee));
+    return _mm512_add_ps(_mm512_shuffle_f32x4(first, second, 0x88), _mm512_shuffle_f32x4(first, second, 0xdd));
+}
+
+// Of every quarter the sums of a's four lanes and b's: (i, i + 2) of a, then of b.
+__m512 fold_pair(__m512 a, __m512 b) {
+    return _mm512_add_ps(_mm512_shuffle_ps(a, b, 0x44), _mm512_shuffle_ps(a, b, 0xee));
+}
+
+// The register tile of float_panels.h.
+struct Tile {
+    static constexpr int kRows = 4, kInputs = 4;
+
+    static void copy(const float* x, int64_t cols, float* to) {
+        decode_plain<F32>(reinterpret_cast<const uint8_t*>(x), cols, to);
+    }
+
+    static void add(const float* w, const float* x, int64_t cols, float* lanes) {
+        __m512 acc[kRows][kInputs];
+        for (int r = 0; r < kRows; ++r)
+            for (int t = 0; t < kInputs; ++t) acc[r][t] = _mm512_load_ps(lanes + (r * kInputs + t) * 16);
+        for (int64_t k = 0; k < cols; k += 16) {
+            __m512 in[kInputs];
+            for (int t = 0; t < kInputs; ++t) in[t] = _mm512_load_ps(x + t * kPanelColumns + k);
+            for (int r = 0; r < kRows; ++r) {
+                const __m512 row = _mm512_load_ps(w + r * kPanelColumns + k);
+                for (int t = 0; t < kInputs; ++t) acc[r][t] = _mm512_fmadd_ps(row, in[t], acc[r][t]);
+            }
+        }
+        for (int r = 0; r < kRows; ++r)
+            for (int t = 0; t < kInputs; ++t) _mm512_store_ps(lanes + (r * kInputs + t) * 16, acc[r][t]);
+    }
+
+    static void finish(const float* lanes, float* results) {
+        __m512 quarters[kRows];
+        for (int r = 0; r < kRows; ++r) {
+            const auto at = [&](int t) { return _mm512_load_ps(lanes + (r * kInputs + t) * 16); };
+            quarters[r] = fold_to_quarters(at(0), at(1), at(2), at(3));
+        }
+        const __m512 first = fold_pair(quarters[0], quarters[1]), second = fold_pair(quarters[2], quarters[3]);
+        _mm512_storeu_ps(results, _mm512_add_ps(_mm512_shuffle_ps(first, second, 0x88),
+                                                _mm512_shuffle_ps(first, second, 0xdd)));
+    }
+};
+
+template <Type kType>
+void multiply_many(const uint8_t* weights, int64_t row_bytes, int num_rows, const FloatRows& x, RowList list,
+                   Output out, uint8_t* scratch) {
+    multiply_panels<Tile>(num_rows, x, list, out, scratch, [&](int r, int64_t first, int64_t count, float* to) {
+        decode_plain<kType>(weights + r * row_bytes + (kType == F32 ? 4 : 2) * first, count, to);
+    });
+}
+
+template <Type kType>
+void multiply_any(const uint8_t* weights, int64_t row_bytes, int num_rows, const FloatRows& x, RowList list,
+                  Output out, uint8_t* scratch) {
+    if (list.count < kManyInputs) return multiply_plain<kType>(weights, row_bytes, num_rows, x, list, out);
+    multiply_many<kType>(weights, row_bytes, num_rows, x, list, out, scratch);
 }
 
 // Sixteen codes from column k on, in order (superblock.h has theirs).
@@ -123,27 +191,30 @@ void multiply_float(const Layout& layout, const uint8_t* weights, int64_t row_by
                     RowList list, Output out, uint8_t* scratch) {
     switch (layout.type) {
         case F32:
-            return multiply_plain<F32>(weights, row_bytes, num_rows, x, list, out);
+            return multiply_any<F32>(weights, row_bytes, num_rows, x, list, out, scratch);
         case F16:
-            return multiply_plain<F16>(weights, row_bytes, num_rows, x, list, out);
+            return multiply_any<F16>(weights, row_bytes, num_rows, x, list, out, scratch);
         case BF16:
-            return multiply_plain<BF16>(weights, row_bytes, num_rows, x, list, out);
+            return multiply_any<BF16>(weights, row_bytes, num_rows, x, list, out, scratch);
         default:
             break;
     }
+    // A few decoded rows at a time for a few activations, more of them for many.
     const int64_t decoded_bytes = sizeof(float) * padded_columns(x.cols);
-    for (int r = 0; r < num_rows; r += kDecodedRows) {
-        const int count = num_rows - r < kDecodedRows ? num_rows - r : kDecodedRows;
+    const int together = list.count < kManyInputs ? kDecodedRows : kTileRows;
+    uint8_t* rest = scratch + together * decoded_bytes;
+    for (int r = 0; r < num_rows; r += together) {
+        const int count = num_rows - r < together ? num_rows - r : together;
         for (int i = 0; i < count; ++i)
             decode(layout, weights + (r + i) * row_bytes, x.cols, reinterpret_cast<float*>(scratch + i * decoded_bytes),
-                   scratch + kDecodedRows * decoded_bytes);
-        multiply_plain<F32>(scratch, decoded_bytes, count, x, list, {out.data + r, out.stride});
+                   rest);
+        multiply_any<F32>(scratch, decoded_bytes, count, x, list, {out.data + r, out.stride}, rest);
     }
 }
 
 int64_t float_scratch_bytes(int64_t cols) {
-    const int64_t padded = padded_columns(cols);
-    return kDecodedRows * int64_t(sizeof(float)) * padded + unpacked_bytes(padded);
+    const int64_t padded = padded_columns(cols), unpacked = unpacked_bytes(padded);
+    return kTileRows * int64_t(sizeof(float)) * padded + (unpacked > kPanelBytes ? unpacked : kPanelBytes);
 }
 
 }  // namespace whitedwarf::avx512

@@ -6,39 +6,13 @@
 namespace whitedwarf::avx512 {
 namespace {
 
-constexpr int64_t kFewRows = 4;  // up to here the interleaving does not pay (multiply_type knows the cases)
+constexpr int64_t kFewRows = 8;  // up to here the interleaving does not pay
 
-// One activation row, a superblock at a time.
-template <int kGranule, bool kHasMin>
+// Where one activation row begins.
 struct Input {
     const int8_t* q;
-    const float *scales, *sums;
-    const int32_t* offsets;
-
-    Input() = default;
-    Input(const IntegerRows& x, int64_t row)
-        : q(x.q + row * x.pitch()),
-          scales(x.scales + row * x.stride()),
-          sums(x.sums + row * x.stride()),
-          offsets(x.offsets + row * x.stride()) {}
-
-    // With granules of 32, both elements of a pair carry the sum of the pair.
-    __m512 add_product(__m512 acc, const Superblock& w, int64_t at) const {
-        __m512i p = kHasMin ? _mm512_setzero_si512() : load64(offsets + 16 * at);
-        for (int t = 0; t < 4; ++t) p = _mm512_dpbusd_epi32(p, w.codes[t], load64(q + 256 * at + 64 * t));
-        if (kGranule == 32) p = _mm512_add_epi32(p, _mm512_shuffle_epi32(p, _MM_PERM_CDAB));
-        const __m512 scale = _mm512_mul_ps(w.scales, _mm512_loadu_ps(scales + 16 * at));
-        acc = _mm512_fmadd_ps(_mm512_cvtepi32_ps(p), scale, acc);
-        return kHasMin ? _mm512_fnmadd_ps(w.mins, _mm512_loadu_ps(sums + 16 * at), acc) : acc;
-    }
+    int64_t first;  // of its scales, sums and offsets
 };
-
-template <int kGranule>
-float sum(__m512 acc) {
-    if (kGranule == 16) return sum_lanes16(acc);
-    const __m512i evens = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 0, 0, 0, 0, 0, 0, 0, 0);
-    return sum_lanes8(_mm512_castps512_ps256(_mm512_permutexvar_ps(evens, acc)));
-}
 
 struct Weights {
     const uint8_t* data;
@@ -47,74 +21,134 @@ struct Weights {
     int64_t cols;
 };
 
-// Asks for the weights some 4 KB ahead, which was measured to help (docs/log.md); why, no counter was asked.
-// Not for MXFP4, which lost a sixth by it (docs/log.md).
-template <Type kType>
+// Asks for the weights some 4 KB ahead. The core looks ahead over some hundred instructions only, which is a few lines
+// of weights, too little to cover the way to memory. Into the second cache, which has room for more lines on their way
+// (docs/log.md). Past the end it is harmless.
+template <int kBytes>
 void prefetch(const uint8_t* block) {
-    constexpr const Layout& kLayout = kLayouts[layout_index(kType)];
-    constexpr int kBytes = kLayout.bytes * (kSuperblock / kLayout.block), kLine = 64;
+    constexpr int kLine = 64;
     constexpr uintptr_t kAhead = 4096;
-    for (int i = 0; kType != MXFP4 && i < kBytes; i += kLine)
-        _mm_prefetch(reinterpret_cast<const char*>(uintptr_t(block) + kAhead + uintptr_t(i)), _MM_HINT_T0);
+    for (int i = 0; i < kBytes; i += kLine)
+        _mm_prefetch(reinterpret_cast<const char*>(uintptr_t(block) + kAhead + uintptr_t(i)), _MM_HINT_T1);
 }
+
+// The sums of one weight row times some activation rows. With granules of 32, both elements of a pair carry it.
+template <int kGranule, bool kHasMin, int kInputs>
+struct Sums {
+    __m512 acc[kInputs];
+
+    Sums() {
+        for (auto& lanes : acc) lanes = _mm512_setzero_ps();
+    }
+
+    void add(const Superblock& w, const IntegerRows& x, const Input* inputs, int64_t at) {
+        for (int i = 0; i < kInputs; ++i) {
+            const int8_t* q = inputs[i].q + kSuperblock * at;
+            const int64_t s = inputs[i].first + 16 * at;
+            __m512i p = kHasMin ? _mm512_setzero_si512() : load64(x.offsets + s);
+            for (int t = 0; t < 4; ++t) p = _mm512_dpbusd_epi32(p, w.codes[t], load64(q + 64 * t));
+            if (kGranule == 32) p = _mm512_add_epi32(p, _mm512_shuffle_epi32(p, _MM_PERM_CDAB));
+            const __m512 scale = _mm512_mul_ps(w.scales, _mm512_loadu_ps(x.scales + s));
+            acc[i] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(p), scale, acc[i]);
+            if (kHasMin) acc[i] = _mm512_fnmadd_ps(w.mins, _mm512_loadu_ps(x.sums + s), acc[i]);
+        }
+    }
+
+    float total(int input) const {
+        return kGranule == 16 ? sum_lanes16(acc[input]) : sum_lanes8(every_second(acc[input], 0));
+    }
+
+    static __m256 every_second(__m512 v, int first) {
+        const __m512i evens = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 0, 0, 0, 0, 0, 0, 0, 0);
+        return _mm512_castps512_ps256(
+            _mm512_permutexvar_ps(_mm512_add_epi32(evens, _mm512_set1_epi32(first)), v));
+    }
+};
+
+// The sums of two weight rows, granules of 32: even elements are the first row's, odd ones the second's.
+template <int kInputs>
+struct PairSums : Sums<32, false, kInputs> {
+    // Of the odd elements of the first and the even ones of the second: those that change places.
+    static constexpr Words kAcross{[](int s) { return s % 2 ? 16 + s - 1 : s + 1; }};
+    __m512i across = kAcross;
+
+    void add(const Pair& w, const IntegerRows& x, const Input* inputs, int64_t at) {
+        for (int i = 0; i < kInputs; ++i) {
+            const int8_t* q = inputs[i].q + kSuperblock * at;
+            const int64_t s = inputs[i].first + 16 * at;
+            __m512i p[2] = {load64(x.offsets + s), load64(x.offsets + s)};
+            for (int t = 0; t < 4; ++t)
+                for (int row = 0; row < 2; ++row)
+                    p[row] = _mm512_dpbusd_epi32(p[row], w.codes[row][t], load64(q + 64 * t));
+            const __m512i both = _mm512_add_epi32(_mm512_mask_mov_epi32(p[0], kOdd, p[1]),
+                                                  _mm512_permutex2var_epi32(p[0], across, p[1]));
+            const __m512 scale = _mm512_mul_ps(w.scales, _mm512_loadu_ps(x.scales + s));
+            this->acc[i] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(both), scale, this->acc[i]);
+        }
+    }
+
+    float total(int input, int row) const { return sum_lanes8(this->every_second(this->acc[input], row)); }
+};
+
+template <int kInputs>
+struct Inputs {
+    Input rows[kInputs];
+
+    Inputs(const IntegerRows& x, const int32_t* list) {
+        for (int i = 0; i < kInputs; ++i) rows[i] = {x.q + list[i] * x.pitch(), list[i] * x.stride()};
+    }
+};
 
 // Straight from the blocks: each is decoded once, in registers, and meets kInputs activation rows.
 template <Type kType, int kGranule, bool kHasMin, int kInputs>
-void multiply_direct(const Weights& w, const IntegerRows& x, const int32_t* rows, Output out) {
-    using In = Input<kGranule, kHasMin>;
+void multiply_rows(const Weights& w, const IntegerRows& x, const int32_t* list, Output out) {
+    constexpr int kBytes = superblock_bytes(kType);
     const Format<kType> format;
-    In inputs[kInputs];
-    for (int i = 0; i < kInputs; ++i) inputs[i] = In(x, rows[i]);
-    const int64_t count = w.cols / kSuperblock, block_bytes = w.row_bytes / count;
+    const Inputs<kInputs> inputs(x, list);
+    const int64_t count = w.cols / kSuperblock, rest = w.cols % kSuperblock;
     for (int r = 0; r < w.num_rows; ++r) {
         const uint8_t* row = w.data + r * w.row_bytes;
-        __m512 acc[kInputs];
-        for (auto& lanes : acc) lanes = _mm512_setzero_ps();
+        Sums<kGranule, kHasMin, kInputs> sums;
         for (int64_t at = 0; at < count; ++at) {
-            prefetch<kType>(row + at * block_bytes);
-            const Superblock block = format.load(row + at * block_bytes);
-            for (int i = 0; i < kInputs; ++i) acc[i] = inputs[i].add_product(acc[i], block, at);
+            prefetch<kBytes>(row + at * kBytes);
+            sums.add(format.load(row + at * kBytes), x, inputs.rows, at);
         }
-        for (int i = 0; i < kInputs; ++i) out.data[i * out.stride + r] = sum<kGranule>(acc[i]);
+        if (kLayouts[layout_index(kType)].block < kSuperblock && rest)
+            sums.add(Slow<kType, kGranule, kHasMin>().load(row + count * kBytes, rest), x, inputs.rows, count);
+        for (int i = 0; i < kInputs; ++i) out.data[i * out.stride + r] = sums.total(i);
     }
 }
 
-// For rows that end inside a superblock.
-template <Type kType, int kGranule, bool kHasMin>
-void multiply_unpacked(const Weights& w, const IntegerRows& x, RowList list, Output out, uint8_t* scratch) {
-    const Unpacked row = unpacked_in(scratch, x.padded);
-    for (int r = 0; r < w.num_rows; ++r) {
-        unpack(kType, w.data + r * w.row_bytes, w.cols, row);
-        for (int64_t i = 0; i < list.count; ++i) {
-            const Input<kGranule, kHasMin> input(x, list.rows[i]);
-            __m512 acc = _mm512_setzero_ps();
-            for (int64_t at = 0; at < x.padded / kSuperblock; ++at) {
-                Superblock block;
-                for (int t = 0; t < 4; ++t) block.codes[t] = load64(row.codes + 256 * at + 64 * t);
-                block.scales = _mm512_loadu_ps(row.scales + 16 * at);
-                if (kHasMin) block.mins = _mm512_loadu_ps(row.mins + 16 * at);
-                acc = input.add_product(acc, block, at);
-            }
-            out.data[i * out.stride + r] = sum<kGranule>(acc);
+// Two weight rows at a time: what decodes two superblocks for the price of little more than one.
+template <int kInputs>
+void multiply_pairs(const Weights& w, const IntegerRows& x, const int32_t* list, Output out) {
+    constexpr int kBytes = superblock_bytes(IQ2_XXS);
+    const Format<IQ2_XXS> format;
+    const Inputs<kInputs> inputs(x, list);
+    for (int r = 0; r < w.num_rows; r += 2) {
+        const uint8_t* first = w.data + r * w.row_bytes;
+        const uint8_t* second = r + 1 < w.num_rows ? first + w.row_bytes : first;
+        PairSums<kInputs> sums;
+        for (int64_t at = 0; at < w.cols / kSuperblock; ++at) {
+            prefetch<2 * kBytes>(first + at * 2 * kBytes);
+            sums.add(format.load(first + at * kBytes, second + at * kBytes), x, inputs.rows, at);
         }
+        for (int i = 0; i < kInputs; ++i)
+            for (int row = 0; row < 2 && r + row < w.num_rows; ++row)
+                out.data[i * out.stride + r + row] = sums.total(i, row);
     }
 }
 
-template <Type kType, int kGranule, bool kHasMin>
-void multiply_type(const Weights& w, const IntegerRows& x, RowList list, Output out, uint8_t* scratch) {
-    if (w.cols % kSuperblock) return multiply_unpacked<kType, kGranule, kHasMin>(w, x, list, out, scratch);
-    switch (list.count) {
-        case 1:
-            return multiply_direct<kType, kGranule, kHasMin, 1>(w, x, list.rows, out);
-        case 2:
-            return multiply_direct<kType, kGranule, kHasMin, 2>(w, x, list.rows, out);
-        case 3:
-            return multiply_direct<kType, kGranule, kHasMin, 3>(w, x, list.rows, out);
-        case 4:
-            return multiply_direct<kType, kGranule, kHasMin, 4>(w, x, list.rows, out);
-        default:
-            return;
+template <Type kType, int kGranule, bool kHasMin, int kInputs = 1>
+void multiply_type(const Weights& w, const IntegerRows& x, RowList list, Output out) {
+    if (list.count == kInputs) {
+        if constexpr (kType == IQ2_XXS)
+            multiply_pairs<kInputs>(w, x, list.rows, out);
+        else
+            multiply_rows<kType, kGranule, kHasMin, kInputs>(w, x, list.rows, out);
+        return;
     }
+    if constexpr (kInputs < kFewRows) multiply_type<kType, kGranule, kHasMin, kInputs + 1>(w, x, list, out);
 }
 
 }  // namespace
@@ -125,21 +159,21 @@ void multiply(const Layout& layout, const uint8_t* weights, int64_t row_bytes, i
     const Weights w{weights, row_bytes, num_rows, cols};
     switch (layout.type) {
         case Q8_0:
-            return multiply_type<Q8_0, 32, false>(w, x, list, out, scratch);
+            return multiply_type<Q8_0, 32, false>(w, x, list, out);
         case Q2_K:
-            return multiply_type<Q2_K, 16, true>(w, x, list, out, scratch);
+            return multiply_type<Q2_K, 16, true>(w, x, list, out);
         case Q3_K:
-            return multiply_type<Q3_K, 16, false>(w, x, list, out, scratch);
+            return multiply_type<Q3_K, 16, false>(w, x, list, out);
         case Q4_K:
-            return multiply_type<Q4_K, 32, true>(w, x, list, out, scratch);
+            return multiply_type<Q4_K, 32, true>(w, x, list, out);
         case Q5_K:
-            return multiply_type<Q5_K, 32, true>(w, x, list, out, scratch);
+            return multiply_type<Q5_K, 32, true>(w, x, list, out);
         case Q6_K:
-            return multiply_type<Q6_K, 16, false>(w, x, list, out, scratch);
+            return multiply_type<Q6_K, 16, false>(w, x, list, out);
         case IQ2_XXS:
-            return multiply_type<IQ2_XXS, 32, false>(w, x, list, out, scratch);
+            return multiply_type<IQ2_XXS, 32, false>(w, x, list, out);
         case MXFP4:
-            return multiply_type<MXFP4, 32, false>(w, x, list, out, scratch);
+            return multiply_type<MXFP4, 32, false>(w, x, list, out);
         default:
             return;
     }

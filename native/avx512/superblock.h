@@ -5,7 +5,8 @@
 // Granules of 32: register t holds, in 64-bit element g, columns 32 g + 8 t .. + 7 (an eighth of a granule is what one
 // IQ2_XXS grid index stands for); the sum of a granule is then that of a pair of 32-bit elements.
 // Scales and mins come one per 32-bit element too (repeated for pairs). Signed codes are offset by +128, for the
-// unsigned side of the instruction; the activations carry the correction (IntegerRows::offsets = -128 * sum of 16).
+// unsigned side of the instruction; the activations carry the correction (IntegerRows::offsets = -128 * the granule's
+// sum, with the first element of a pair; the second has 0).
 // Internal linkage: see blocks.h.
 #pragma once
 
@@ -20,6 +21,14 @@ struct Superblock {
     __m512 scales;
     __m512 mins;  // only for formats with mins
 };
+
+// Two superblocks with granules of 32: the even elements of the scales are the first's, the odd ones the second's.
+struct Pair {
+    __m512i codes[2][4];
+    __m512 scales;
+};
+
+constexpr __mmask16 kOdd = 0xaaaa;
 
 // 64 constant bytes, made by the compiler.
 template <typename Element>

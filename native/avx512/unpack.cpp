@@ -13,12 +13,25 @@ void store(const Superblock& block, int64_t at, bool has_min, Unpacked out) {
 
 template <Type kType, int kGranule, bool kHasMin>
 void unpack_row(const uint8_t* row, int64_t cols, Unpacked out) {
-    constexpr int kBytes = kLayouts[layout_index(kType)].bytes * (kSuperblock / kLayouts[layout_index(kType)].block);
+    constexpr int kBytes = superblock_bytes(kType);
     const Format<kType> format;
     int64_t at = 0;
-    for (; at < cols / kSuperblock; ++at) store(format.load(row + at * kBytes), at, kHasMin, out);
-    if (cols % kSuperblock)
-        store(Slow<kType, kGranule, kHasMin>().load(row + at * kBytes, cols % kSuperblock), at, kHasMin, out);
+    if constexpr (kType == IQ2_XXS) {
+        for (const int64_t count = cols / kSuperblock; at < count; at += 2) {
+            const int64_t next = at + 1 < count ? at + 1 : at;
+            const Pair pair = format.load(row + at * kBytes, row + next * kBytes);
+            const auto one = [&](int i, __m512 scales) {
+                const __m512i* codes = pair.codes[i];
+                return Superblock{{codes[0], codes[1], codes[2], codes[3]}, scales, {}};
+            };
+            if (next > at) store(one(1, _mm512_movehdup_ps(pair.scales)), next, kHasMin, out);
+            store(one(0, _mm512_moveldup_ps(pair.scales)), at, kHasMin, out);
+        }
+    } else {
+        for (; at < cols / kSuperblock; ++at) store(format.load(row + at * kBytes), at, kHasMin, out);
+        if (cols % kSuperblock)
+            store(Slow<kType, kGranule, kHasMin>().load(row + at * kBytes, cols % kSuperblock), at, kHasMin, out);
+    }
 }
 
 }  // namespace
@@ -59,7 +72,8 @@ static int32_t sum16(__m128i q) {
     return _mm_cvtsi128_si32(sums) + _mm_extract_epi16(sums, 4) - 16 * 128;
 }
 
-void quantise(const float* x, int64_t first, int64_t count, const IntegerRows& out, int64_t row) {
+template <bool kColumns>
+static void quantise_row(const float* x, int64_t first, int64_t count, const IntegerRows& out, int64_t row) {
     for (int64_t k = first; k < first + count; k += kActivationBlock, x += kActivationBlock) {
         const __m512 in[2] = {_mm512_loadu_ps(x), _mm512_loadu_ps(x + 16)};
         const uint32_t amax_bits = largest_bits(in[0], in[1]);
@@ -77,6 +91,7 @@ void quantise(const float* x, int64_t first, int64_t count, const IntegerRows& o
             totals[half] = sum16(sixteen);
             _mm_store_si128(reinterpret_cast<__m128i*>(q + 16 * half), sixteen);
         }
+        if (kColumns) std::memcpy(out.columns + row * out.pitch() + k, q, kActivationBlock);
         if (out.granule == 32)
             for (int t = 0; t < 4; ++t) std::memcpy(block + 64 * t, q + 8 * t, 8);
         else
@@ -85,9 +100,17 @@ void quantise(const float* x, int64_t first, int64_t count, const IntegerRows& o
         for (int half = 0; half < 2; ++half) {
             out.scales[at + half] = d;
             out.sums[at + half] = d * float(out.granule == 32 ? totals[0] + totals[1] : totals[half]);
-            out.offsets[at + half] = -kOffset * totals[half];
+            out.offsets[at + half] = -kOffset * (out.granule == 16 ? totals[half] : half ? 0 : totals[0] + totals[1]);
         }
     }
+}
+
+void quantise(const float* x, int64_t first, int64_t count, const IntegerRows& out, int64_t row) {
+    quantise_row<false>(x, first, count, out, row);
+}
+
+void quantise_twice(const float* x, int64_t first, int64_t count, const IntegerRows& out, int64_t row) {
+    quantise_row<true>(x, first, count, out, row);
 }
 
 }  // namespace whitedwarf::avx512

@@ -1,6 +1,7 @@
 """Types of the native module (native/bindings*.cpp). Arrays are C-contiguous and never converted; `out` is written."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,9 @@ from whitedwarf.prompt.special import SpecialToken
 _Floats = npt.NDArray[np.floating]  # float32, or TypeError
 _Ints = npt.NDArray[np.int32]
 _Bytes = npt.NDArray[np.uint8]
+
+_Newest = tuple[npt.NDArray[Any], int, int]  # buffer, first, keep
+_Pooled = tuple[_Newest, _Newest, _Bytes]  # values, gates, rows
 
 class BytePairs:
     def __init__(self, ids: dict[str, int], alphabet: list[str], merges: Sequence[tuple[str, str]]) -> None: ...
@@ -38,6 +42,12 @@ class Kernels:
         @property
         def row_bytes(self) -> int: ...
 
+    class Buffers:
+        def __init__(self, layers: Sequence[tuple[_Newest, _Pooled | None, _Pooled | None]]) -> None: ...
+
+    class Spans:
+        def __init__(self, buffers: list[Kernels.Buffers], starts: _Ints, counts: _Ints) -> None: ...
+
     def __init__(self, threads: int = 0, level: str = "auto") -> None: ...
     @staticmethod
     def available_levels() -> list[str]: ...
@@ -54,18 +64,13 @@ class Kernels:
     # Weight matrices (bindings.cpp)
     def linear(self, x: _Floats, w: Matrix, out: _Floats, quality: bool) -> None: ...
     def grouped_linear(self, x: _Floats, w: Matrix, out: _Floats, groups: int, quality: bool) -> None: ...
-    def swiglu(
-        self, x: _Floats, gate: Matrix, up: Matrix, down: Matrix, limit: float, out: _Floats, quality: bool
-    ) -> None: ...
     def experts(
         self,
         x: _Floats,
         ids: _Ints,
         weights: _Floats,
-        gate: Matrix,
-        up: Matrix,
-        down: Matrix,
-        limit: float,
+        routed: tuple[Matrix, Matrix, Matrix, float],
+        shared: tuple[Matrix, Matrix, Matrix, float] | None,
         out: _Floats,
         quality: bool,
     ) -> None: ...
@@ -79,7 +84,7 @@ class Kernels:
     def hyper_in(
         self,
         streams: _Floats,
-        products: _Floats,
+        mix: Matrix,
         base: _Floats,
         scale: _Floats,
         norm: _Floats,
@@ -89,6 +94,7 @@ class Kernels:
         out: _Floats,
         post: _Floats,
         combination: _Floats,
+        quality: bool,
     ) -> None: ...
     def hyper_out(
         self, streams: _Floats, output: _Floats, post: _Floats, combination: _Floats, out: _Floats
@@ -96,13 +102,14 @@ class Kernels:
     def hyper_head(
         self,
         streams: _Floats,
-        products: _Floats,
+        mix: Matrix,
         base: _Floats,
         scale: _Floats,
         norm: _Floats,
         rms_epsilon: float,
         epsilon: float,
         out: _Floats,
+        quality: bool,
     ) -> None: ...
     def query(self, x: _Floats, heads: int, turns: _Floats, epsilon: float, out: _Floats) -> None: ...
     def kv_rows(
@@ -156,4 +163,38 @@ class Kernels:
         normalise: bool,
         experts: _Ints,
         weights: _Floats,
+    ) -> None: ...
+
+    # Over all spans of a pass (bindings_spans.cpp)
+    def pool(
+        self,
+        spans: Spans,
+        layer: int,
+        pool: int,
+        values: _Floats,
+        gates: _Floats,
+        ratio: int,
+        ape: _Floats,
+        norm: _Floats,
+        turns: _Floats,
+        epsilon: float,
+        format: RowFormat,
+    ) -> None: ...
+    def pick(
+        self, spans: Spans, layer: int, queries: _Floats, weights: _Floats, format: RowFormat, counts: _Ints, out: _Ints
+    ) -> None: ...
+    def attend(
+        self,
+        spans: Spans,
+        layer: int,
+        queries: _Floats,
+        rows: _Bytes,
+        format: RowFormat,
+        positions: _Ints,
+        window_length: int,
+        counts: _Ints | None,
+        picked: _Ints | None,
+        sinks: _Floats,
+        turns: _Floats,
+        out: _Floats,
     ) -> None: ...

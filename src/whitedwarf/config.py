@@ -55,7 +55,8 @@ class ModelSettings(FileSettings):
     """How KV rows are kept. packed: the official FP8/FP4 rounding, a third of f32's size; packed-f16: also the rotary
     part as f16, a fifth smaller again; f16, f32: no rounding but the type's own."""
     prefill_chunk: Annotated[int | None, Parameter(validator=POSITIVE)] = None
-    """Prompt tokens per forward pass. Default: 512."""
+    """Prompt tokens per forward pass. Default: 512 to 4096 by the model's experts and the memory there is; the start-up
+    line says how many. Slow machines read shorter pieces, so that nobody waits long."""
     force: bool = False
     """Go on although memory looks too small."""
 

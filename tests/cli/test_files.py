@@ -19,7 +19,7 @@ def test_doctor_tells_what_would_be_used(in_process: InProcess) -> None:
     code, out, err = in_process(["doctor"])
     assert (code, err) == (0, "")
     labels = [line.split()[0] for line in out.splitlines()]
-    assert labels == ["whitedwarf", "cpu", "cores", "memory", "limit", "backend", "backend", "model", "context"]
+    assert labels == ["whitedwarf", "cpu", "cores", "memory", "limit", "backend", "backend", "model", "plan", "context"]
     assert "nano" in out
     assert ": used; " in out
 
@@ -34,6 +34,7 @@ def test_doctor_as_json(in_process: InProcess) -> None:
     model = document["model"]
     assert model["architecture"] == "deepseek4"
     assert (model["context_length"], model["fitting_context"]) == (32768, 32768)
+    assert (model["chunk_tokens"], model["buffers_bytes"] > 0) == (512, True)
     assert 0 < model["context_bytes"] < document["memory"]["usable_bytes"]
 
 

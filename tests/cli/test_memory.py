@@ -2,7 +2,7 @@
 
 import pytest
 
-from whitedwarf.cli.memory import memory_need
+from whitedwarf.cli.memory import fitting_chunk, memory_need, row_scratch_bytes
 from whitedwarf.gguf.synth_shapes import model_shape
 from whitedwarf.model.config import ModelConfig
 
@@ -24,3 +24,25 @@ def test_a_million_tokens_of_flash_are_about_four_gigabytes() -> None:
 def test_a_chunk_is_never_longer_than_the_context() -> None:
     small, large = (memory_need(ModelConfig(FLASH, max_context=256), 0, chunk).fixed_bytes for chunk in (256, 2048))
     assert small == large
+
+
+GIB = 1 << 30
+
+
+@pytest.mark.parametrize(("usable_gib", "chunk"), [(1024, 2048), (16, 2048), (4, 1024), (1, 256)])
+def test_a_chunk_of_flash_gives_each_expert_48_rows_where_memory_allows_its_buffers(
+    usable_gib: int, chunk: int
+) -> None:
+    config = ModelConfig(FLASH, max_context=32_768)
+    assert fitting_chunk(config, usable_gib * GIB) == chunk
+    assert chunk * row_scratch_bytes(FLASH) * 8 <= usable_gib * GIB
+
+
+def test_a_short_context_needs_no_long_chunk() -> None:
+    assert fitting_chunk(ModelConfig(FLASH, max_context=700), 64 * GIB) == 1024
+    assert fitting_chunk(ModelConfig(FLASH, max_context=100), 64 * GIB) == 512
+
+
+def test_the_buffers_of_flash_s_chunk_leave_room_below_one_and_a_half_gigabytes_at_32k() -> None:
+    need = memory_need(ModelConfig(FLASH, max_context=32_768), 0, 2048)
+    assert need.fixed_bytes + need.context_bytes < 1.5e9

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
 
@@ -16,6 +16,7 @@ from whitedwarf.engine.scheduler import (
     is_turn_over,
     newcomers_turn,
     next_batch,
+    piece_tokens,
 )
 from whitedwarf.errors import UsageError
 
@@ -213,3 +214,31 @@ def test_a_blocked_lane_does_not_hold_up_the_others() -> None:
 def test_limits_that_cannot_work_are_refused(rows: int, chunk: int, parallel: int) -> None:
     with pytest.raises(UsageError):
         Limits(max_rows=rows, chunk_tokens=chunk, max_parallel=parallel)
+
+
+@pytest.mark.parametrize(
+    ("token_s", "is_alone", "piece"),
+    [
+        (None, True, 512),  # nothing is known yet
+        (None, False, 512),
+        (0.001, True, 2048),
+        (0.001, False, 1024),  # 2048 would take others two seconds
+        (0.05, True, 512),
+        (0.05, False, 128),  # smaller ones read the weights for too few tokens
+        (10.0, True, 128),
+    ],
+)
+def test_a_chunk_is_halved_until_it_is_read_in_time(token_s: float | None, is_alone: bool, piece: int) -> None:
+    assert piece_tokens(2048, token_s, is_alone=is_alone) == piece
+    limits = Limits(2056, 2048, 8).in_time(token_s, is_alone=is_alone)
+    assert (limits.max_rows, limits.chunk_tokens) == (piece + 8, piece)
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 100, 128, 513])
+def test_what_cannot_be_halved_or_is_short_stays(chunk: int) -> None:
+    assert piece_tokens(chunk, 100.0, is_alone=False) == chunk
+
+
+@given(st.integers(1, 5000), st.floats(0, 100) | st.none(), st.booleans())
+def test_pieces_end_where_chunks_end(chunk: int, token_s: float | None, is_alone: bool) -> None:
+    assert chunk % piece_tokens(chunk, token_s, is_alone=is_alone) == 0

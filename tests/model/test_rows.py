@@ -39,7 +39,7 @@ def test_a_copy_of_sliding_rows_does_not_see_what_comes_after(steps):
     for count, _ in steps:
         rows.extend(end, numbered(end, count))
         end += count
-    frozen = rows.copy()
+    frozen = rows.copy(end)
     rows.extend(end, numbered(1000, 3))
     view, first = frozen.extend(end, numbered(end, 1))
     assert (view[:, 0] == np.arange(first, end + 1)).all()

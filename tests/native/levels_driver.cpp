@@ -68,14 +68,17 @@ bool check_experts(Kernels& scalar, Kernels& fast, const Layout& layout) {
                           {&layout, up.data(), experts, width, depth},
                           {&layout, down.data(), experts, depth, width},
                           2.0f};
+    // The shared network is the first of the experts.
+    FeedForward shared = ffn;
+    shared.gate.experts = shared.up.experts = shared.down.experts = 1;
     std::vector<float> x(tokens * depth), weights(tokens * slots), a(tokens * depth), b(tokens * depth);
     std::vector<int32_t> ids(tokens * slots);
     for (auto& value : x) value = random_float();
     for (auto& value : weights) value = random_float();
     for (size_t i = 0; i < ids.size(); ++i) ids[i] = int32_t((i + i / 2) % experts);
     const Routing routing{tokens, slots, ids.data(), weights.data()};
-    scalar.experts(x.data(), routing, ffn, a.data(), false);
-    fast.experts(x.data(), routing, ffn, b.data(), false);
+    scalar.experts(x.data(), routing, ffn, &shared, a.data(), false);
+    fast.experts(x.data(), routing, ffn, &shared, b.data(), false);
     return is_equal("experts", layout, width, depth, tokens, a, b);
 }
 

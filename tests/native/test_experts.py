@@ -29,10 +29,18 @@ class Network:
     up: Weights
     down: Weights  # (E, D, F)
 
-    def run(self, kernels, x, ids, weights, quality, limit=LIMIT):
+    def run(self, kernels, x, ids, weights, quality, limit=LIMIT, shared=None):
         out = np.full(x.shape, np.nan, np.float32)
-        kernels.experts(x, ids, weights, self.gate.matrix, self.up.matrix, self.down.matrix, limit, out, quality)
+        routed = self.gate.matrix, self.up.matrix, self.down.matrix, limit
+        kernels.experts(x, ids, weights, routed, shared, out, quality)
         return out
+
+    def first(self, limit=LIMIT):
+        """The first expert as a network of its own, for the place of the shared one."""
+        parts = self.gate, self.up, self.down
+        return *(
+            Matrix(part.data[: part.data.size // part.shape[0]], int(part.type), part.shape[1:]) for part in parts
+        ), limit
 
     def exact(self, x, ids, weights, limit=LIMIT):
         gate, up, down, x = self.gate.exact(), self.up.exact(), self.down.exact(), x.astype(np.float64)
@@ -101,7 +109,7 @@ def test_a_token_does_not_depend_on_its_batch_the_threads_or_the_level(level, qu
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_many_tokens_are_summed_panel_by_panel(level):
-    """More products than are kept at once (8 MB): the panels must fit together."""
+    """Every panel of down's rows walks all experts: the panels must fit together."""
     rng = np.random.default_rng(9)
     net = network(rng, GgmlType.Q8_0, GgmlType.Q8_0, GgmlType.Q8_0, width=32, depth=1024)
     x = random_rows(rng, 1100, 1024)
@@ -110,23 +118,42 @@ def test_many_tokens_are_summed_panel_by_panel(level):
     np.testing.assert_array_equal(net.run(KERNELS[level], x[-3:], ids[-3:], weights[-3:], False), got[-3:])
 
 
+@settings(max_examples=40, deadline=None)
+@given(levels, st.booleans(), types, types, seeds, st.integers(1, 40), st.integers(1, 4))
+def test_the_shared_expert_is_added_last(level, quality, type, down, seed, tokens, slots):
+    rng = np.random.default_rng(seed)
+    net = network(rng, GgmlType.IQ2_XXS, GgmlType.IQ2_XXS, GgmlType.Q2_K)
+    always = network(rng, type, type, down, experts=1, width=288 if down == GgmlType.Q8_0 else 512)
+    x = random_rows(rng, tokens, 256)
+    ids, weights = routing(rng, tokens, slots)
+    alone = always.run(KERNELS["scalar"], x, np.zeros((tokens, 1), np.int32), np.ones((tokens, 1), np.float32), quality)
+    expected = net.run(KERNELS["scalar"], x, ids, weights, quality) + alone
+    got = net.run(TWO_THREADS[level], x, ids, weights, quality, shared=always.first())
+    np.testing.assert_array_equal(got, expected)
+
+
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("limit", [0.0, math.inf, 0.5])
-def test_the_shared_expert_clamps_like_the_routed_ones(level, limit):
+def test_the_shared_expert_clamps_by_its_own_limit(level, limit):
     rng = np.random.default_rng(10)
     net = network(rng, GgmlType.Q8_0, GgmlType.Q8_0, GgmlType.Q8_0, experts=1)
     x = random_rows(rng, 9, 256)
     ids, weights = np.zeros((9, 1), np.int32), np.ones((9, 1), np.float32)
-    alone = [one_matrix(part) for part in (net.gate, net.up, net.down)]
-    out = np.empty_like(x)
-    TWO_THREADS[level].swiglu(x, *alone, limit, out, True)
-    np.testing.assert_array_equal(out, net.run(KERNELS[level], x, ids, weights, True, limit))
-    expected = net.exact(x, ids, weights, limit)
-    assert np.linalg.norm(out - expected) <= 1e-5 * np.linalg.norm(expected)
+    expected = net.exact(x, ids, weights) + net.exact(x, ids, weights, limit)
+    got = net.run(TWO_THREADS[level], x, ids, weights, True, shared=net.first(limit))
+    assert np.linalg.norm(got - expected) <= 1e-5 * np.linalg.norm(expected)
 
 
-def one_matrix(part):
-    return Matrix(part.data, int(part.type), part.shape[1:])
+@pytest.mark.parametrize("level", LEVELS)
+def test_the_order_of_the_slots_does_not_matter(level):
+    """A token's sum runs over its experts in ascending order."""
+    rng = np.random.default_rng(13)
+    net = network(rng, GgmlType.Q8_0, GgmlType.Q8_0, GgmlType.Q8_0)
+    x = random_rows(rng, 7, 256)
+    ids, weights = routing(rng, 7, 4)
+    turned, turned_weights = np.ascontiguousarray(ids[:, ::-1]), np.ascontiguousarray(weights[:, ::-1])
+    expected = net.run(KERNELS["scalar"], x, ids, weights, quality=False)
+    np.testing.assert_array_equal(net.run(TWO_THREADS[level], x, turned, turned_weights, quality=False), expected)
 
 
 @pytest.mark.parametrize("level", LEVELS)

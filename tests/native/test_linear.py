@@ -49,6 +49,20 @@ def test_every_level_gives_the_same_bits(data, type, quality, seed, rows, n, off
         np.testing.assert_array_equal(linear(KERNELS[level], x.astype(np.float32), weights, quality), expected)
 
 
+@pytest.mark.parametrize("type", [*FLOATS, GgmlType.Q8_0, GgmlType.Q2_K])
+@pytest.mark.parametrize(("rows", "columns", "n"), [(70, 1280, 101), (3, 2560, 25), (131, 512, 24), (5, 768, 195)])
+def test_products_beyond_one_block_of_the_caches_have_the_bits_of_the_scalar_level(type, rows, columns, n):
+    """Float activations: blocks of 512 columns, 96 activation rows and 64 weight rows must fit together."""
+    rng = np.random.default_rng(14)
+    columns += 7 if type in FLOATS else 0
+    weights = random_weights(rng, type, (rows, columns), 2)
+    x = random_rows(rng, n, columns)
+    expected = linear(KERNELS["scalar"], x, weights, quality=True)
+    for level in LEVELS[1:]:
+        np.testing.assert_array_equal(linear(TWO_THREADS[level], x, weights, quality=True), expected)
+        np.testing.assert_array_equal(linear(KERNELS[level], x[:9], weights, quality=True), expected[:9])
+
+
 @settings(max_examples=100, deadline=None)
 @given(st.data(), types, levels, st.booleans(), seeds, st.integers(1, 70), st.integers(2, 40))
 def test_a_row_does_not_depend_on_its_batch_or_the_threads(data, type, level, quality, seed, rows, n):

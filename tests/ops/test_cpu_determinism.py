@@ -56,7 +56,7 @@ def hyper_head(ops: CpuOps, rows: slice) -> np.ndarray:
 
 
 def hyper_out(ops: CpuOps, rows: slice) -> np.ndarray:
-    return ops.hyper_out(STREAMS[rows], OUTPUT[rows], HyperMix(POST[rows], COMBINATION[rows]))
+    return ops.hyper_out(STREAMS[rows].copy(), OUTPUT[rows], HyperMix(POST[rows], COMBINATION[rows]))
 
 
 def compress(ops: CpuOps, rows: slice) -> np.ndarray:

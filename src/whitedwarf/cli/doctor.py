@@ -9,9 +9,8 @@ from cyclopts import Parameter
 
 from whitedwarf import __version__
 from whitedwarf.cli.machine import Machine, Memory, read_machine, read_memory
-from whitedwarf.cli.memory import memory_need
+from whitedwarf.cli.memory import fitting_chunk, memory_need
 from whitedwarf.config import DEFAULT_CONTEXT, DEFAULT_FILE, FileSettings
-from whitedwarf.engine.engine import DEFAULT_CHUNK_TOKENS
 from whitedwarf.engine.memory import fitting_context, size_text
 from whitedwarf.errors import WhitedwarfError
 from whitedwarf.gguf.hparams import from_metadata
@@ -36,6 +35,8 @@ class FoundModel:
     tensor_bytes: int = 0
     context_length: int = 0
     context_bytes: int = 0
+    chunk_tokens: int = 0
+    buffers_bytes: int = 0
     fitting_context: int = 0
     error: str | None = None
 
@@ -90,8 +91,9 @@ def _find(file: FileSettings, usable_bytes: int) -> FoundModel:
             hp = from_metadata(gguf.metadata, gguf.tensors)
     except WhitedwarfError as error:
         return FoundModel(error=str(error))
-    default = memory_need(ModelConfig(hp, max_context=DEFAULT_CONTEXT), 0, DEFAULT_CHUNK_TOKENS)
-    longest = memory_need(ModelConfig(hp), 0, DEFAULT_CHUNK_TOKENS)
+    config = ModelConfig(hp, max_context=DEFAULT_CONTEXT)
+    chunk_tokens = fitting_chunk(config, usable_bytes)
+    default, longest = memory_need(config, 0, chunk_tokens), memory_need(ModelConfig(hp), 0, chunk_tokens)
     return FoundModel(
         path=str(choice.path),
         why=str(choice.rule),
@@ -100,6 +102,8 @@ def _find(file: FileSettings, usable_bytes: int) -> FoundModel:
         tensor_bytes=found.tensor_bytes,
         context_length=default.context_length,
         context_bytes=default.context_bytes,
+        chunk_tokens=chunk_tokens,
+        buffers_bytes=default.fixed_bytes,
         fitting_context=fitting_context(longest, usable_bytes),
     )
 
@@ -117,7 +121,11 @@ def _rows(report: Report) -> Iterator[tuple[str, str]]:
         yield "model", f"none: {model.error}"
     else:
         yield "model", f"{model.path}: {model.name}, {size_text(model.tensor_bytes)} ({model.why})"
-        context = f"{model.context_length} tokens take {size_text(model.context_bytes)}"
+        weights = f"weights {size_text(model.tensor_bytes)} (mapped, shared, given back under pressure)"
+        buffers = f"buffers {size_text(model.buffers_bytes)} for a prefill chunk of {model.chunk_tokens} tokens"
+        yield "plan", f"{weights}; {buffers}"
+        per_token = f"{model.context_bytes / model.context_length:.0f} bytes a token"
+        context = f"{model.context_length} tokens take {size_text(model.context_bytes)}, {per_token}"
         yield "context", f"{context}; up to {model.fitting_context} fit into memory (--ctx)"
 
 

@@ -8,10 +8,10 @@ import sys
 from dataclasses import dataclass, replace
 
 from whitedwarf.cli.machine import available_threads
-from whitedwarf.cli.memory import memory_need
+from whitedwarf.cli.memory import fitting_chunk, memory_need
 from whitedwarf.cli.one_line import one_line
 from whitedwarf.config import DEFAULT_CONTEXT, FileSettings, ModelSettings
-from whitedwarf.engine.engine import DEFAULT_CHUNK_TOKENS, Engine
+from whitedwarf.engine.engine import Engine
 from whitedwarf.engine.memory import judge, probe_memory, size_text
 from whitedwarf.errors import FileFormatError, UsageError
 from whitedwarf.gguf.reader import GgufFile, open_gguf
@@ -30,14 +30,11 @@ class LoadedModel:
     gguf: GgufFile
     settings: ModelSettings
     native_context: int  # the most this model can have
+    chunk_tokens: int  # of a prompt in one pass
 
     @property
     def context_length(self) -> int:
         return self.transformer.config.context_length
-
-    @property
-    def chunk_tokens(self) -> int:
-        return self.settings.prefill_chunk or DEFAULT_CHUNK_TOKENS
 
     def tokenizer(self) -> Tokenizer:
         """The file's tokenizer, which has a token for every id the model may draw."""
@@ -53,7 +50,8 @@ class LoadedModel:
         need = memory_need(config, 0, self.chunk_tokens)
         return (
             f"context {self.context_length} tokens ({size_text(need.context_bytes)}, {config.kv_cache}), "
-            f"backend {self.transformer.ops.name}, prefill chunk {self.chunk_tokens}"
+            f"backend {self.transformer.ops.name}, prefill chunk {self.chunk_tokens} ({size_text(need.fixed_bytes)} of "
+            "buffers)"
         )
 
     def with_context(self, context_length: int) -> "LoadedModel":
@@ -87,10 +85,12 @@ def open_model(settings: ModelSettings, *, parallel: int = 1, prefix_bytes: int 
     ops = make_ops(_backend(settings), settings.threads or available_threads(), settings.quality)
     full = load_model(gguf, ops, settings.kv_cache).transformer
     native_context = full.config.context_length
-    loaded = LoadedModel(_limited(full, native_context, settings), gguf, settings, native_context)
-    need = memory_need(loaded.transformer.config, sum(gguf.shard_bytes), loaded.chunk_tokens)
+    transformer, memory = _limited(full, native_context, settings), probe_memory()
+    chunk_tokens = settings.prefill_chunk or fitting_chunk(transformer.config, memory.usable_bytes)
+    loaded = LoadedModel(transformer, gguf, settings, native_context, chunk_tokens)
+    need = memory_need(transformer.config, sum(gguf.shard_bytes), chunk_tokens)
     need = replace(need, parallel=parallel, prefix_bytes=prefix_bytes)
-    for warning in judge(need, probe_memory(), force=settings.force):
+    for warning in judge(need, memory, force=settings.force):
         note(warning)
     return loaded
 

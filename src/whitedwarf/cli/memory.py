@@ -1,10 +1,16 @@
-"""How much memory a model with its whole context will need: arithmetic over the shape (spec/model.md 3)."""
+"""How much memory a model with its whole context will need, and how long its prefill chunks may be: arithmetic over the
+shape (spec/model.md 3)."""
 
 from whitedwarf.engine.memory import Need
+from whitedwarf.gguf.hparams import Hyperparameters
 from whitedwarf.model.config import ModelConfig
 from whitedwarf.model.state import SequenceState
 
 _F32_BYTES = 4
+_QUANTISED_BYTES = 2  # of an activation as integers with its scales
+LEAST_CHUNK, MOST_CHUNK = 512, 4096
+ROWS_PER_EXPERT = 48  # tokens of a chunk that share the reading and unpacking of one expert's weights
+SCRATCH_SHARE = 8  # one part in so many of the memory there is may go to the buffers of a chunk
 
 
 def memory_need(config: ModelConfig, weights_bytes: int, chunk_tokens: int) -> Need:
@@ -16,11 +22,31 @@ def memory_need(config: ModelConfig, weights_bytes: int, chunk_tokens: int) -> N
             rows_bytes += context_length // ratio * config.kv_format.row_bytes
         if ratio == 4:
             rows_bytes += context_length // ratio * config.key_format.row_bytes
-    chunk = min(chunk_tokens, context_length)
-    # Per row of a chunk: the streams twice, the heads twice, and the experts' inner rows; then one row of logits.
-    inner = hp.num_experts_used * hp.expert_size
-    per_token = 2 * hp.hc_streams * hp.hidden_size + 2 * hp.num_heads * hp.head_dim + inner
-    buffers_bytes = _F32_BYTES * (chunk * per_token + hp.vocab_size)
+    scratch_bytes = min(chunk_tokens, context_length) * row_scratch_bytes(hp) + _F32_BYTES * hp.vocab_size
     # A state without tokens has its windows and open groups already.
-    fixed_bytes = buffers_bytes + SequenceState(config, hp.compress_ratios).size_bytes
+    fixed_bytes = scratch_bytes + SequenceState(config, hp.compress_ratios).size_bytes
     return Need(weights_bytes, rows_bytes, fixed_bytes, context_length)
+
+
+def row_scratch_bytes(hp: Hyperparameters) -> int:
+    """What a token of a chunk needs while a layer works on it: in attention or in the experts, whichever is more."""
+    streams, heads = hp.hc_streams * hp.hidden_size, hp.num_heads * hp.head_dim
+    index, inner = hp.index_heads * hp.index_head_dim, hp.num_experts_used * hp.expert_size
+    # Queries and heads stay until the output is made; a compressor's inputs are joined with those of open windows.
+    attention = _F32_BYTES * (streams + 2 * heads + 2 * index + 8 * hp.head_dim) + _QUANTISED_BYTES * heads
+    # Streams of before, between and after the two sub-layers; the experts' middles are floats beside float weights.
+    experts = _F32_BYTES * (3 * streams + inner + 4 * hp.hidden_size)
+    return max(attention, experts)
+
+
+def fitting_chunk(config: ModelConfig, usable_bytes: int) -> int:
+    """The default of --prefill-chunk: a power of two that gives every expert enough rows, and whose buffers are a small
+    part of the memory there is; no longer than the context needs."""
+    hp = config.hp
+    wanted = ROWS_PER_EXPERT * hp.num_experts // hp.num_experts_used
+    chunk = MOST_CHUNK
+    while chunk > LEAST_CHUNK and (chunk > wanted or chunk >= 2 * config.context_length):
+        chunk //= 2
+    while chunk > 1 and chunk * row_scratch_bytes(hp) * SCRATCH_SHARE > usable_bytes:
+        chunk //= 2
+    return chunk

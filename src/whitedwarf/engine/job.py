@@ -112,13 +112,14 @@ class Job:
         wanted: LogitRows = "last" if is_drawn_from or is_kept else "none"
         return Span(self.session.state, ids, wanted)
 
-    def absorb(self, span: Span, logits: Logits, batch: int) -> None:
-        """`span` has run as part of batch number `batch` and gave `logits` (rows wanted, vocab)."""
+    def absorb(self, span: Span, logits: Logits, batch: int, piece_tokens: int) -> None:
+        """`span` has run as part of batch number `batch`, in which prompts were read in such pieces, and gave `logits`
+        (rows wanted, vocab)."""
         self.session.advance(span.ids, logits)
         if self._prefilled_s is not None:
             self._remember_answer()
         else:
-            if is_turn_over(self.session.position, self._chunk_tokens):
+            if is_turn_over(self.session.position, piece_tokens):
                 self._last_served = batch
             self._pause()
             self._report_prefill()

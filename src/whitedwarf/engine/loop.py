@@ -23,6 +23,7 @@ from whitedwarf.model.base import Logits, Model, Span
 log = logging.getLogger(__name__)
 
 
+TELLING_ROWS = 64  # fewer say nothing of how long a chunk takes
 CANCEL_STEP_S = 0.05  # how long a cancel may have to wait while the loop rests
 
 
@@ -46,6 +47,7 @@ class Loop:
         self._closing: Closing | None = None
         self._stopped: EngineClosedError | None = None
         self._num_batches = 0
+        self._token_s: float | None = None  # what a token of a prompt took in the last batch that had enough of them
 
     def submit(self, job: Job) -> None:
         """Queue `job`; EngineBusyError when too many wait, EngineClosedError when nothing will run any more."""
@@ -102,6 +104,13 @@ class Loop:
             self._sweep()
 
     def _start_waiting(self) -> None:
+        if self._waiting:
+            self._admit()
+        for job in self._running:
+            if job.is_held and not self._is_worth_holding(job):
+                self._start(job)
+
+    def _admit(self) -> None:
         with self._changed:
             keys = admissions([job.candidate for job in (*self._waiting, *self._running)], self._limits)
             admitted = [job for job in self._waiting if job.key in keys]
@@ -109,9 +118,6 @@ class Loop:
             for job in admitted:
                 job.is_admitted = True
             self._running.extend(admitted)
-        for job in self._running:
-            if job.is_held and not self._is_worth_holding(job):
-                self._start(job)
 
     def _is_worth_holding(self, job: Job) -> bool:
         """Another one is ahead with the same beginning: from its checkpoint this one is sooner at its own end, too.
@@ -128,23 +134,27 @@ class Loop:
 
     def _run_batch(self) -> None:
         jobs = {job.key: job for job in self._running if not job.is_ended}
-        shares = next_batch([job.candidate for job in jobs.values()], self._limits)
+        limits = self._limits.in_time(self._token_s, is_alone=len(jobs) == 1 and not self._waiting)
+        shares = next_batch([job.candidate for job in jobs.values()], limits)
         batch = [(jobs[share.key], jobs[share.key].span(share.num_tokens)) for share in shares]
         if batch:
             self._num_batches += 1
-            self._forward([job for job, _ in batch], [span for _, span in batch])
+            self._forward([job for job, _ in batch], [span for _, span in batch], limits.chunk_tokens)
         with self._changed:
             self._sweep()
 
-    def _forward(self, jobs: Sequence[Job], spans: Sequence[Span]) -> None:
+    def _forward(self, jobs: Sequence[Job], spans: Sequence[Span], piece_tokens: int) -> None:
+        began_s, num_rows = time.monotonic(), sum(len(span.ids) for span in spans)
         try:
             results = _run(self._model, spans)
         except Exception as error:  # the model's own code: what it may raise is not ours to know
-            _fail(jobs, error, f"failed on a batch of {sum(len(span.ids) for span in spans)} tokens")
+            _fail(jobs, error, f"failed on a batch of {num_rows} tokens")
             return
+        if num_rows >= TELLING_ROWS:
+            self._token_s = (time.monotonic() - began_s) / num_rows
         for job, span, logits in zip(jobs, spans, results, strict=True):
             try:
-                job.absorb(span, logits, self._num_batches)
+                job.absorb(span, logits, self._num_batches, piece_tokens)
             except Exception as error:  # e.g. no finite logit: this request's trouble, not its companions'
                 _fail([job], error, "gave logits that no token can be drawn from")
 

@@ -5,6 +5,7 @@ else is in the batch. The arithmetic is float64; where the specification leaves 
 the walk and ties prefer the lowest id. Logits that are not finite do not exist for any of this.
 """
 
+import math
 import secrets
 from dataclasses import dataclass
 
@@ -67,17 +68,22 @@ def sample(logits: Logits, options: SamplingOptions, random: XorShift64Star, mas
 
 def pick(logits: Logits, options: SamplingOptions, uniform: float) -> int:
     """The token that `uniform` in [0, 1) selects; BackendError when no logit is finite."""
-    logits = _only_finite(logits)
+    best = int(np.argmax(logits))  # numpy takes the first of equals, the lowest id, and NaN before any number
+    if not np.isfinite(logits[best]):
+        logits = _only_finite(logits)
+        best = int(np.argmax(logits))
     if options.is_greedy:
-        return int(np.argmax(logits))  # numpy takes the first of equals: the lowest id
+        return best
     top_p = options.top_p if 0 < options.top_p <= 1 else 1.0
-    min_p = max(options.min_p, 0.0)
-    weights = _relative_weights(logits, options.temperature)
+    min_p, temperature = max(options.min_p, 0.0), options.temperature
     if options.top_k > 0:
-        return _walk(_nucleus(_top_k(weights, logits, options.top_k), top_p, min_p), uniform)
+        ids = _best(logits, min(options.top_k, MAX_TOP_K))  # by logit: with a tiny temperature many weights are 0
+        weights = _relative_weights(logits[ids], logits[best], temperature)
+        return _walk(_nucleus(_normalised(ids, weights, _running_sum(weights)[-1]), top_p, min_p), uniform)
     if top_p < 1:
+        weights = _relative_weights(logits, logits[best], temperature)
         return _walk(_nucleus(_likely(weights, top_p, min_p), top_p, min_p), uniform)
-    return _walk(_in_vocabulary_order(weights, logits, min_p), uniform)
+    return _walk(_in_vocabulary_order(logits, best, temperature, min_p), uniform)
 
 
 def score(logits: Logits, token: int, num_best: int) -> tuple[float, tuple[TokenScore, ...]]:
@@ -118,24 +124,31 @@ def _only_finite(logits: Logits) -> Logits:
     return np.where(finite, logits, np.float32(-np.inf))
 
 
-def _relative_weights(logits: Logits, temperature: float) -> Weights:
+def _relative_weights(logits: Logits, top: np.floating, temperature: float) -> Weights:
     """exp((logit - max) / T): 1 for the best token."""
-    values = logits.astype(np.float64)
+    weights = logits.astype(np.float64)  # everything below in place: a vocabulary of them is a megabyte
     with np.errstate(over="ignore"):  # a tiny temperature: -inf, weight 0, as it should be
-        return np.asarray(np.exp((values - values.max()) / temperature))
+        weights -= np.float64(top)
+        weights /= temperature
+        return np.exp(weights, out=weights)
 
 
-def _in_vocabulary_order(weights: Weights, logits: Logits, min_p: float) -> _Candidates:
-    ids = np.flatnonzero(weights >= min_p)
-    if ids.size:
-        return _Candidates(ids, weights[ids])
-    return _Candidates(np.array([np.argmax(logits)]), np.ones(1))  # logits that differ may have one weight
+def _in_vocabulary_order(logits: Logits, best: int, temperature: float, min_p: float) -> _Candidates:
+    ids = _near(logits, logits[best], temperature, min_p)
+    weights = _relative_weights(logits[ids], logits[best], temperature)
+    is_likely = weights >= min_p
+    if is_likely.any():
+        return _Candidates(ids[is_likely], weights[is_likely])
+    return _Candidates(np.array([best]), np.ones(1))  # logits that differ may have one weight
 
 
-def _top_k(weights: Weights, logits: Logits, top_k: int) -> _Candidates:
-    # Ranked by logit: with a tiny temperature many weights are 0 and would tie.
-    ids = _best(logits, min(top_k, MAX_TOP_K))
-    return _normalised(ids, weights[ids], _running_sum(weights[ids])[-1])
+def _near(logits: Logits, top: np.floating, temperature: float, min_p: float) -> Indices:
+    """Tokens whose weight may reach `min_p`, and few others: most of a vocabulary needs no exponential."""
+    if min_p == 0:
+        return np.arange(logits.size)
+    with np.errstate(over="ignore"):
+        bar = np.float32(float(top) + temperature * (math.log(min_p) - 1e-6))
+    return np.flatnonzero(logits >= np.nextafter(bar, np.float32(-np.inf)))
 
 
 def _likely(weights: Weights, top_p: float, min_p: float) -> _Candidates:

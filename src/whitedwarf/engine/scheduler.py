@@ -4,7 +4,8 @@ Promises, for every sequence of calls (tests/engine/test_scheduler.py holds it t
 * requests start in order of arrival, at most `max_parallel` at once, those of one lane one after another;
 * every decoding request gets a row in every batch, so no prompt, however long, silences a stream;
 * prompts take turns of a chunk: each has at least one of `max_parallel` consecutive turns, whoever comes and goes;
-* a prompt's pieces end at its own end or at absolute multiples of `chunk_tokens` (model.md 2.11), wherever it resumed.
+* a prompt's pieces end at its own end or at absolute multiples of `chunk_tokens` (model.md 2.11), wherever it resumed;
+* a chunk is halved until it is read in time (`piece_tokens`): the loop measures, and passes the smaller limits on.
 """
 
 from collections.abc import Sequence
@@ -29,6 +30,11 @@ class Limits:
     chunk_tokens: int
     max_parallel: int
 
+    def in_time(self, token_s: float | None, *, is_alone: bool) -> "Limits":
+        """The same for pieces that are read in time."""
+        piece = piece_tokens(self.chunk_tokens, token_s, is_alone=is_alone)
+        return Limits(self.max_rows - self.chunk_tokens + piece, piece, self.max_parallel)
+
     def __post_init__(self) -> None:
         if self.chunk_tokens < 1 or self.max_parallel < 1:
             raise UsageError(
@@ -40,6 +46,22 @@ class Limits:
                 f"a batch of {self.max_rows} rows cannot hold {self.max_parallel} decoding requests: "
                 "raise max_rows or lower max_parallel"
             )
+
+
+ALONE_S, SHARED_S = 30.0, 1.5  # what a piece of a prompt may take: cancels and progress wait for it; others do, too
+LEAST_PIECE = 128  # smaller ones would read the weights for too few tokens
+UNMEASURED_PIECE = 512
+
+
+def piece_tokens(chunk_tokens: int, token_s: float | None, *, is_alone: bool) -> int:
+    """The chunk, halved until it is read in time at `token_s` a token; None: nothing was measured yet."""
+    limit_s = ALONE_S if is_alone else SHARED_S
+    piece = chunk_tokens
+    while piece > LEAST_PIECE and piece % 2 == 0:
+        if piece <= UNMEASURED_PIECE if token_s is None else piece * token_s <= limit_s:
+            break
+        piece //= 2
+    return piece
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,16 +5,13 @@ One key-value row per token serves all heads, and is key and value at once.
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from whitedwarf.model.batch import Batch, Part
-from whitedwarf.model.compressor import Compressor, visible_rows
+from whitedwarf.model.batch import Batch
+from whitedwarf.model.compressor import Compressor
 from whitedwarf.model.config import ModelConfig
 from whitedwarf.model.indexer import Indexer, IndexInputs
 from whitedwarf.model.parameters import Parameters
-from whitedwarf.model.rope import Rope
-from whitedwarf.model.state import LayerState
-from whitedwarf.ops.base import ByteArray, FloatArray, Ops, Rows, Visible, Weight
+from whitedwarf.ops.base import FloatArray, Ops, RowFormat, Visible, Weight
+from whitedwarf.ops.spans import Pool
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +28,19 @@ class Attention:
     sinks: FloatArray  # (H,)
     output_groups: Weight  # (G o, H d / G)
     output: Weight  # (D, G o)
+    format: RowFormat  # of the stored rows
     ratio: int
     compressor: Compressor | None
     indexer: Indexer | None
 
     @classmethod
-    def load(cls, params: Parameters, config: ModelConfig, ratio: int, rope: Rope) -> "Attention":
+    def load(cls, params: Parameters, config: ModelConfig, ratio: int) -> "Attention":
         epsilon = config.hp.rms_epsilon
         compressor = indexer = None
         if ratio:
-            compressor = Compressor.load(params, "attn_compressor", ratio, config.kv_format, rope, epsilon)
+            compressor = Compressor.load(params, "attn_compressor", Pool.ROWS, ratio, config.kv_format, epsilon)
         if ratio == 4:
-            indexer = Indexer.load(params, config, ratio, rope)
+            indexer = Indexer.load(params, config, ratio)
         return cls(
             ops=params.ops,
             config=config,
@@ -54,6 +52,7 @@ class Attention:
             sinks=params.vector("attn_sinks"),
             output_groups=params.matrix("attn_output_a"),
             output=params.matrix("attn_output_b"),
+            format=config.kv_format,
             ratio=ratio,
             compressor=compressor,
             indexer=indexer,
@@ -65,41 +64,27 @@ class Attention:
         turns = batch.compressed_turns if self.ratio else batch.turns
         low_rank_query = ops.rms_norm(ops.linear(x, self.query_down), self.query_norm, hp.rms_epsilon)
         queries = ops.query(ops.linear(low_rank_query, self.query_up), hp.num_heads, turns, hp.rms_epsilon)
-        rows = ops.kv_rows(ops.linear(x, self.kv), self.kv_norm, turns, hp.rms_epsilon, self.config.kv_format)
+        rows = ops.kv_rows(ops.linear(x, self.kv), self.kv_norm, turns, hp.rms_epsilon, self.format)
         compressor_inputs = self.compressor.inputs(x) if self.compressor else None
         index_inputs = self.indexer.inputs(x, low_rank_query, batch) if self.indexer else None
 
-        heads = np.empty((len(x), hp.num_heads * hp.head_dim), x.dtype)
-        for part, state in batch.layer_states(layer):
-            window = self._extend_window(part, state, rows)
-            compressed, visible = self._compressed(batch, part, state, compressor_inputs, index_inputs, layer)
-            heads[part.rows] = ops.attention(
-                queries[part.rows], window, compressed, visible, self.sinks, turns[part.rows]
-            )
+        visible = self._visible(compressor_inputs, index_inputs, batch, layer)
+        heads = ops.attend(batch.spans, layer, queries, rows, self.format, visible, self.sinks, turns)
         return ops.linear(ops.grouped_linear(heads, self.output_groups, hp.num_output_groups), self.output)
 
-    def _extend_window(self, part: Part, state: LayerState, rows: ByteArray) -> Rows:
-        data, first = state.window.extend(part.start, rows[part.rows])
-        return Rows(self.config.kv_format, data, first)
-
-    def _compressed(
+    def _visible(
         self,
-        batch: Batch,
-        part: Part,
-        state: LayerState,
         compressor_inputs: tuple[FloatArray, FloatArray] | None,
         index_inputs: IndexInputs | None,
+        batch: Batch,
         layer: int,
-    ) -> tuple[Rows | None, Visible]:
-        """Finish the span's compressed rows, and say what each of its queries may see."""
-        positions, window = batch.positions[part.rows], self.config.hp.sliding_window
-        if self.compressor is None or state.compressor is None or compressor_inputs is None:
-            return None, Visible(positions, window)
-        compressed = self.compressor.extend(part, state.compressor, compressor_inputs)
-        counts = visible_rows(batch, part, self.ratio)
+    ) -> Visible:
+        """Finish the compressed rows of all spans, and say what each query may see."""
+        window = self.config.hp.sliding_window
+        if self.compressor is None or compressor_inputs is None:
+            return Visible(batch.positions, window)
+        self.compressor.extend(compressor_inputs, batch, layer)
         picked = None
-        if self.indexer is not None and state.indexer is not None and index_inputs is not None:
-            picked = self.indexer.pick(part, state.indexer, index_inputs, counts)
-            if picked is not None:
-                batch.watch("index_picked", layer, picked)
-        return compressed, Visible(positions, window, counts, picked)
+        if self.indexer is not None and index_inputs is not None:
+            picked = self.indexer.pick(index_inputs, batch, layer)
+        return Visible(batch.positions, window, batch.windows[self.ratio].counts, picked)

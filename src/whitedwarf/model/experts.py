@@ -36,7 +36,7 @@ class Experts:
         """(n, D) normed input -> (n, D)."""
         experts, weights = self.ops.route(x, self.router, batch.ids)
         batch.watch("experts_picked", layer, experts)
-        return self.ops.experts(x, experts, weights, self.routed) + self.ops.swiglu(x, self.shared)
+        return self.ops.experts(x, experts, weights, self.routed, self.shared)
 
 
 def _blocks(params: Parameters, kind: str, limit: float) -> ExpertWeights:

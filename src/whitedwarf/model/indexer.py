@@ -2,15 +2,12 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from whitedwarf.model.batch import Batch, Part
+from whitedwarf.model.batch import Batch
 from whitedwarf.model.compressor import Compressor
 from whitedwarf.model.config import ModelConfig
 from whitedwarf.model.parameters import Parameters
-from whitedwarf.model.rope import Rope
-from whitedwarf.model.state import CompressorState
 from whitedwarf.ops.base import FloatArray, IntArray, Ops, RowFormat, Weight
+from whitedwarf.ops.spans import Pool
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +33,9 @@ class Indexer:
     format: RowFormat
 
     @classmethod
-    def load(cls, params: Parameters, config: ModelConfig, ratio: int, rope: Rope) -> "Indexer":
+    def load(cls, params: Parameters, config: ModelConfig, ratio: int) -> "Indexer":
         hp = config.hp
-        compressor = Compressor.load(params, "indexer_compressor", ratio, config.key_format, rope, hp.rms_epsilon)
+        compressor = Compressor.load(params, "indexer_compressor", Pool.KEYS, ratio, config.key_format, hp.rms_epsilon)
         return cls(
             ops=params.ops,
             query=params.matrix("indexer.attn_q_b"),
@@ -57,10 +54,11 @@ class Indexer:
         weights = self.ops.linear(x, self.head_weights) * x.dtype.type(self.scale)
         return IndexInputs(queries, weights, self.compressor.inputs(x))
 
-    def pick(self, part: Part, state: CompressorState, inputs: IndexInputs, counts: IntArray) -> IntArray | None:
-        """The compressed rows each query of the span attends to; None = all it may see."""
-        keys = self.compressor.extend(part, state, inputs.keys)
-        if int(counts[-1]) <= self.top:
-            return None
-        queries, weights = inputs.queries[part.rows], inputs.weights[part.rows]
-        return self.ops.index_pick(queries, np.ascontiguousarray(weights), keys, counts, self.top)
+    def pick(self, inputs: IndexInputs, batch: Batch, layer: int) -> IntArray | None:
+        """The compressed rows each query attends to; None = all it may see. Makes the keys of closed windows first."""
+        self.compressor.extend(inputs.keys, batch, layer)
+        counts = batch.windows[self.compressor.pooling.ratio].counts
+        picked = self.ops.pick(batch.spans, layer, inputs.queries, inputs.weights, self.format, counts, self.top)
+        if picked is not None:
+            batch.watch("index_picked", layer, picked)
+        return picked

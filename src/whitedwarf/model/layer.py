@@ -7,7 +7,6 @@ from whitedwarf.model.batch import Batch
 from whitedwarf.model.config import LayerPlan, ModelConfig
 from whitedwarf.model.experts import Experts
 from whitedwarf.model.parameters import Parameters
-from whitedwarf.model.rope import Rope
 from whitedwarf.ops.base import FloatArray, HyperWeights, Ops
 
 
@@ -24,13 +23,13 @@ class Layer:
     experts: Experts
 
     @classmethod
-    def load(cls, params: Parameters, config: ModelConfig, plan: LayerPlan, rope: Rope) -> "Layer":
+    def load(cls, params: Parameters, config: ModelConfig, plan: LayerPlan) -> "Layer":
         return cls(
             ops=params.ops,
             config=config,
             index=plan.index,
             attention_hyper=params.hyper("attn"),
-            attention=Attention.load(params, config, plan.ratio, rope),
+            attention=Attention.load(params, config, plan.ratio),
             experts_hyper=params.hyper("ffn"),
             experts=Experts.load(params, config, plan),
         )

@@ -50,7 +50,7 @@ class MtpBlock:
             streams_projection=params.matrix("h_proj"),
             embedding_norm=params.vector("enorm"),
             streams_norm=params.vector("hnorm"),
-            layer=Layer.load(params, main.config, main.config.mtp_layer, main.plain_rope),
+            layer=Layer.load(params, main.config, main.config.mtp_layer),
             head_hyper=params.hyper_head("hc_head", "norm"),
         )
 
@@ -60,7 +60,7 @@ class MtpBlock:
     def forward(self, spans: Sequence[Span], streams: FloatArray) -> MtpOutput:
         """spans: the tokens at p+1 with this block's own states; streams (n, S, D): the main model's rows at p."""
         main = self.main
-        batch = Batch.of(spans, main.plain_rope, main.compressed_rope, None)
+        batch = Batch.of(spans, main.ops, main.plain_rope, main.compressed_rope)
         check_ids(batch.ids, main.config.vocab_size)
         after = self.layer.forward(self._join(batch, streams), batch)
         for part in batch.parts:

@@ -62,7 +62,7 @@ class PackedArrays:
 def _fill(state: CompressorState, ratio: int, arrays: LayerArrays, position: int) -> None:
     rows, values, gates = arrays
     start = Frontier.at(position, ratio).start
-    row_bytes, width = state.rows.upto(0).shape[1], state.values.newest().shape[1]
+    row_bytes, width = state.rows.buffer.shape[1], state.values.buffer.shape[1]
     check_shape(rows, (position // ratio, row_bytes), "compressed rows")
     check_shape(values, (position - start, width), "values of open windows")
     check_shape(gates, (position - start, width), "gates of open windows")

@@ -34,9 +34,11 @@ class Rope:
 
     def turns(self, positions: npt.NDArray[np.int32]) -> Turns:
         """(n,) positions -> (n, rope/2, 2) cosine and sine."""
-        angles = positions.astype(np.float32)[:, None] * self.frequencies
-        exact = angles.astype(np.float64)
-        return np.stack([np.cos(exact), np.sin(exact)], axis=-1).astype(np.float32)
+        table = np.empty((len(positions), len(self.frequencies), 2), np.float32)
+        if len(positions):
+            exact = (positions.astype(np.float32)[:, None] * self.frequencies).astype(np.float64)
+            table[..., 0], table[..., 1] = np.cos(exact), np.sin(exact)
+        return table
 
 
 def _frequencies(base: float, dims: int) -> npt.NDArray[np.float64]:

@@ -62,11 +62,11 @@ class SessionArrays:
         return [(compressor, part) for compressor, part in pairs if compressor is not None and part is not None]
 
     def _compressed(self, compressor: Compressor, state: CompressorState, position: int) -> LayerArrays:
-        frontier = Frontier.at(position, compressor.ratio)
-        rows = self._decoded(state.rows.upto(position // compressor.ratio), compressor.format)
+        frontier = Frontier.at(position, compressor.pooling.ratio)
+        rows = self._decoded(state.rows.upto(position // compressor.pooling.ratio), compressor.pooling.format)
         values = held(state.values, frontier.start, position)
         gates = held(state.gates, frontier.start, position)
-        scores = gates + frontier.of_positions(compressor.ape.astype(np.float32))
+        scores = gates + frontier.of_positions(compressor.pooling.ape.astype(np.float32))
         return rows, frontier.filled(values, np.float32(0)), frontier.filled(scores, EMPTY_SCORE)
 
     def _state(self, index: int, arrays: LayerArrays, position: int) -> LayerState:
@@ -83,15 +83,15 @@ class SessionArrays:
         return state
 
     def _fill(self, compressor: Compressor, state: CompressorState, arrays: LayerArrays, position: int) -> None:
-        frontier, format = Frontier.at(position, compressor.ratio), compressor.format
+        frontier, format = Frontier.at(position, compressor.pooling.ratio), compressor.pooling.format
         rows, values, scores = arrays
-        shape = frontier.num_slots, compressor.ape.shape[1]
-        check_shape(rows, (position // compressor.ratio, format.dims), "compressed rows")
+        shape = frontier.num_slots, compressor.pooling.ape.shape[1]
+        check_shape(rows, (position // compressor.pooling.ratio, format.dims), "compressed rows")
         check_shape(values, shape, "the frontier's values")
         check_shape(scores, shape, "the frontier's scores")
         state.rows = AppendedRows(format.row_bytes)
         state.rows.extend(0, encode_stored(rows, format))
-        ape = frontier.of_positions(compressor.ape.astype(np.float32))
+        ape = frontier.of_positions(compressor.pooling.ape.astype(np.float32))
         start_at(state.values, frontier.start, values[frontier.live])
         start_at(state.gates, frontier.start, without(scores[frontier.live], ape))
 
@@ -145,17 +145,17 @@ def without(scores: Floats, ape: Floats) -> Floats:
 
 
 def held(rows: SlidingRows, start: int, end: int) -> Array:
-    """The rows of positions start..end of a copied window; those of tokens taken back may follow them."""
-    newest = rows.newest()
-    first = rows.end - len(newest)
-    if not first <= start <= end <= rows.end:
-        raise ValueError(f"rows {first}..{rows.end} are held, asked for {start}..{end}")
-    return newest[start - first : end - first]
+    """The rows of positions start..end of a window that goes up to `end`."""
+    newest = rows.newest(end)
+    first = end - len(newest)
+    if not first <= start <= end:
+        raise ValueError(f"rows {first}..{end} are held, asked for {start}..{end}")
+    return newest[start - first :]
 
 
 def start_at(rows: SlidingRows, index: int, data: Array) -> None:
     """Make empty rows hold `data`, the first of them at `index`."""
-    rows.first = rows.end = index
+    rows.first = index
     rows.extend(index, data)
 
 

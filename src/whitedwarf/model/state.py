@@ -2,8 +2,8 @@
 
 Per layer: stored rows of the sliding window; for compressed layers the rows made so far and the inputs of the open (and
 the previous) window, the frontier; for ratio-4 layers the same again for index keys. Counts follow from the position
-alone, so a small step back is arithmetic. Longer steps back need a snapshot, which copies the few sliding rows and
-shares the appended ones.
+alone, so a small step back is arithmetic, and no layer is told that a token has passed. Longer steps back need a
+snapshot, which copies the few sliding rows and shares the appended ones.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,11 +36,21 @@ class CompressorState:
             SlidingRows(keep, width, np.float32), SlidingRows(keep, width, np.float32), AppendedRows(format.row_bytes)
         )
 
-    def copy(self, num_rows: int) -> "CompressorState":
-        return CompressorState(self.values.copy(), self.gates.copy(), self.rows.share(num_rows))
+    def make_room(self, position: int, num_tokens: int, ratio: int) -> int:
+        """For the next tokens; returns up to which position there is room now."""
+        self.values.make_room(position, num_tokens)
+        self.gates.make_room(position, num_tokens)
+        first, end = position // ratio, (position + num_tokens) // ratio
+        self.rows.make_room(first, end - first)
+        return min(self.values.room_end, (len(self.rows.buffer) + 1) * ratio - 1)
 
-    def frozen(self, num_rows: int) -> "CompressorState":
-        return CompressorState(self.values.frozen(), self.gates.frozen(), self.rows.share(num_rows))
+    def copy(self, position: int, ratio: int) -> "CompressorState":
+        values, gates = self.values.copy(position), self.gates.copy(position)
+        return CompressorState(values, gates, self.rows.share(position // ratio))
+
+    def frozen(self, position: int, ratio: int) -> "CompressorState":
+        values, gates = self.values.frozen(position), self.gates.frozen(position)
+        return CompressorState(values, gates, self.rows.share(position // ratio))
 
     @property
     def own_bytes(self) -> int:
@@ -67,16 +77,21 @@ class LayerState:
             CompressorState.new(ratio, config.key_format) if ratio == 4 else None,
         )
 
-    def copy(self, num_rows: int) -> "LayerState":
-        compressor = self.compressor and self.compressor.copy(num_rows)
-        indexer = self.indexer and self.indexer.copy(num_rows)
-        return LayerState(self.window.copy(), compressor, indexer)
+    def make_room(self, position: int, num_tokens: int, ratio: int) -> int:
+        """For the next tokens; returns up to which position there is room now."""
+        self.window.make_room(position, num_tokens)
+        return min([self.window.room_end, *(part.make_room(position, num_tokens, ratio) for part in self.compressors)])
 
-    def frozen(self, num_rows: int) -> "LayerState":
+    def copy(self, position: int, ratio: int) -> "LayerState":
+        compressor = self.compressor and self.compressor.copy(position, ratio)
+        indexer = self.indexer and self.indexer.copy(position, ratio)
+        return LayerState(self.window.copy(position), compressor, indexer)
+
+    def frozen(self, position: int, ratio: int) -> "LayerState":
         """A copy that will not be continued itself."""
-        compressor = self.compressor and self.compressor.frozen(num_rows)
-        indexer = self.indexer and self.indexer.frozen(num_rows)
-        return LayerState(self.window.frozen(), compressor, indexer)
+        compressor = self.compressor and self.compressor.frozen(position, ratio)
+        indexer = self.indexer and self.indexer.frozen(position, ratio)
+        return LayerState(self.window.frozen(position), compressor, indexer)
 
     def rebased(self, longer: "LayerState", num_rows: int) -> "LayerState":
         """The same with its appended rows in the buffers of `longer`, which begins with the same tokens."""
@@ -156,11 +171,22 @@ class SequenceState:
         self.position = 0
         self.ratios = ratios
         self.layers = [LayerState.new(config, ratio) for ratio in ratios]
+        self.bound: object | None = None  # a backend's own view of the buffers; see ops/spans.py
         self._oldest = 0  # no position before this one can be returned to
+        self._room = range(0)  # positions whose rows can be written where they belong
 
     @property
     def rollback_room(self) -> int:
         return min(self.position - self._oldest, ROLLBACK_TOKENS)
+
+    def make_room(self, num_tokens: int) -> None:
+        """For a pass over the next tokens. Most of the time there is room already."""
+        end = self.position + num_tokens
+        if self.position >= self._room.start and end <= self._room.stop:
+            return
+        self.bound = None
+        layers = zip(self.layers, self.ratios, strict=True)
+        self._room = range(self.position, min(layer.make_room(self.position, num_tokens, r) for layer, r in layers))
 
     def advance(self, num_tokens: int) -> None:
         """Count tokens whose rows all layers hold."""
@@ -174,16 +200,18 @@ class SequenceState:
         self.position -= num_tokens
 
     def snapshot(self) -> StateSnapshot:
-        counts = _row_counts(self.ratios, self.position)
-        layers = tuple(layer.frozen(count) for layer, count in zip(self.layers, counts, strict=True))
+        self._room = range(0)  # the buffers are shared from here on
+        pairs = zip(self.layers, self.ratios, strict=True)
+        layers = tuple(layer.frozen(self.position, ratio) for layer, ratio in pairs)
         return StateSnapshot(self.position, self.ratios, layers, self.rollback_room)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Become what the snapshot was taken of; any earlier content is dropped."""
         if not isinstance(snapshot, StateSnapshot) or snapshot.ratios != self.ratios:
             raise ValueError("the snapshot was taken of another model")
-        counts = _row_counts(snapshot.ratios, snapshot.position)
-        self.layers = [layer.copy(count) for layer, count in zip(snapshot.layers, counts, strict=True)]
+        pairs = zip(snapshot.layers, snapshot.ratios, strict=True)
+        self.layers = [layer.copy(snapshot.position, ratio) for layer, ratio in pairs]
+        self.bound, self._room = None, range(0)
         self.position = snapshot.position
         self._oldest = snapshot.position - snapshot.rollback_room
 

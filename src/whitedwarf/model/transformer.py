@@ -5,6 +5,7 @@ Knows arrays and operations only: no text, no files beyond the tensors it is giv
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 
@@ -34,17 +35,13 @@ class Transformer:
 
     @classmethod
     def load(cls, tensors: TensorMap, config: ModelConfig, ops: Ops) -> "Transformer":
-        params, hp = Parameters(tensors, ops), config.hp
-        plain, compressed = Rope.plain(hp), Rope.compressed(hp)
-        layers = tuple(
-            Layer.load(params.below(f"blk.{plan.index}."), config, plan, compressed if plan.ratio else plain)
-            for plan in config.layers
-        )
+        params = Parameters(tensors, ops)
+        layers = tuple(Layer.load(params.below(f"blk.{plan.index}."), config, plan) for plan in config.layers)
         return cls(
             ops=ops,
             config=config,
-            plain_rope=plain,
-            compressed_rope=compressed,
+            plain_rope=Rope.plain(config.hp),
+            compressed_rope=Rope.compressed(config.hp),
             embedding=params.matrix("token_embd"),
             layers=layers,
             head_hyper=params.hyper_head("output_hc", "output_norm"),
@@ -77,27 +74,29 @@ class Transformer:
             raise ValueError("a forward pass needs at least one span, and every span at least one token")
         if len({id(span.state) for span in spans}) != len(spans):
             raise ValueError("two spans of one pass share a state: join them into one span")
-        batch = Batch.of(spans, self.plain_rope, self.compressed_rope, observe)
+        batch = Batch.of(spans, self.ops, self.plain_rope, self.compressed_rope, observe)
         check_ids(batch.ids, self.config.vocab_size)
         return batch
 
     def _logits(self, streams: FloatArray, spans: Sequence[Span], batch: Batch) -> list[Logits]:
         """Head over the wanted rows only, all spans in one product (2.8)."""
         wanted = [_wanted_rows(span, part.rows) for span, part in zip(spans, batch.parts, strict=True)]
-        rows = np.concatenate(wanted)
-        if len(rows) == 0:
+        ends = list(accumulate(map(len, wanted)))
+        if ends[-1] == 0:
             return [np.empty((0, self.config.vocab_size), np.float32) for _ in spans]
-        mixed = self.ops.hyper_head(np.ascontiguousarray(streams[rows]), self.head_hyper, self.config.hyper)
+        if ends[-1] < len(streams):
+            streams = np.ascontiguousarray(streams[[row for rows in wanted for row in rows]])
+        mixed = self.ops.hyper_head(streams, self.head_hyper, self.config.hyper)
         batch.watch("head_input", len(self.layers), mixed)
         logits = self.ops.linear(mixed, self.head).astype(np.float32, copy=False)
-        return np.split(logits, np.cumsum([len(w) for w in wanted])[:-1])
+        return [logits[end - len(rows) : end] for rows, end in zip(wanted, ends, strict=True)]
 
 
-def _wanted_rows(span: Span, rows: slice) -> np.ndarray:
+def _wanted_rows(span: Span, rows: slice) -> range:
     match span.logits:
         case "all":
-            return np.arange(rows.start, rows.stop)
+            return range(rows.start, rows.stop)
         case "last":
-            return np.array([rows.stop - 1])
+            return range(rows.stop - 1, rows.stop)
         case _:
-            return np.empty(0, np.int64)
+            return range(0)

@@ -12,6 +12,7 @@ Promises every backend keeps:
 Sections in parentheses are those of the fact sheet of the network: the paper's equations in plain numbers.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
@@ -19,6 +20,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from whitedwarf.ops.spans import Pool, SpanRows, Spans
 from whitedwarf.weights.tensors import Tensor
 
 FloatArray = npt.NDArray[np.floating]
@@ -149,6 +151,17 @@ class Groups:
 
 
 @dataclass(frozen=True, slots=True)
+class Pooling:
+    """How windows of `ratio` tokens become stored rows (2.4)."""
+
+    ratio: int
+    ape: FloatArray  # (ratio, c d): added to the gates by position in the window
+    norm: FloatArray  # (d,)
+    epsilon: float
+    format: RowFormat
+
+
+@dataclass(frozen=True, slots=True)
 class Visible:
     """What each query may see: its window, and compressed rows below its count or those picked for it."""
 
@@ -156,6 +169,11 @@ class Visible:
     window: int
     counts: IntArray | None = None  # (n,) compressed rows visible
     picked: IntArray | None = None  # (n, k) ascending compressed rows, padded with -1; None = all below counts
+
+    def of(self, rows: slice) -> "Visible":
+        """The same of some queries."""
+        counts = None if self.counts is None else self.counts[rows]
+        return Visible(self.positions[rows], self.window, counts, None if self.picked is None else self.picked[rows])
 
 
 class Ops(Protocol):
@@ -188,7 +206,10 @@ class Ops(Protocol):
         """(n, S, D) -> the sub-layer's normed input (n, D), and the mix for `hyper_out` (2.2, steps 1-5)."""
 
     def hyper_out(self, streams: FloatArray, output: FloatArray, mix: HyperMix) -> FloatArray:
-        """Put the sub-layer's output (n, D) back: post_k y + sum_j C[j, k] X[j] -> (n, S, D) (2.2, step 6)."""
+        """Put the sub-layer's output (n, D) back: post_k y + sum_j C[j, k] X[j] -> (n, S, D) (2.2, step 6).
+
+        The result may be in the memory of `streams`, which the caller gives up.
+        """
 
     def hyper_head(self, streams: FloatArray, weights: HyperHeadWeights, settings: HyperSettings) -> FloatArray:
         """Mix the streams into one normed vector (n, D) for the head (2.8)."""
@@ -242,11 +263,64 @@ class Ops(Protocol):
     def route(self, x: FloatArray, router: RouterWeights, ids: IntArray) -> tuple[IntArray, FloatArray]:
         """(n, D) -> experts (n, k) and their weights (n, k) (2.6)."""
 
-    def experts(self, x: FloatArray, experts: IntArray, weights: FloatArray, blocks: ExpertWeights) -> FloatArray:
-        """Sum of the routed experts' outputs (n, D), summed in slot order; the weight goes in before `down` (2.6)."""
+    def experts(
+        self,
+        x: FloatArray,
+        experts: IntArray,
+        weights: FloatArray,
+        routed: ExpertWeights,
+        shared: ExpertWeights | None = None,
+    ) -> FloatArray:
+        """Sum of the routed experts' outputs (n, D), then the shared one's if there is one (2.6).
 
-    def swiglu(self, x: FloatArray, block: ExpertWeights) -> FloatArray:
-        """One SwiGLU block, the shared expert (n, D) -> (n, D) (2.6)."""
+        A weight goes in before `down`.
+        """
+
+    def spans(self, parts: Sequence[SpanRows]) -> Spans:
+        """Take in the spans of a pass, whose stores have room for it. The next three operations work on all of them."""
+
+    def pool(
+        self,
+        spans: Spans,
+        layer: int,
+        pool: Pool,
+        values: FloatArray,
+        gates: FloatArray,
+        how: Pooling,
+        turns: FloatArray,
+    ) -> None:
+        """Put every span's values and gates (n, c d) behind its earlier ones, and append a row for each closed window.
+
+        `compress` span by span; turns: (windows, rope/2, 2) at the first positions of the windows, span after span.
+        """
+
+    def pick(
+        self,
+        spans: Spans,
+        layer: int,
+        queries: FloatArray,
+        weights: FloatArray,
+        format: RowFormat,
+        counts: IntArray,
+        top: int,
+    ) -> IntArray | None:
+        """`index_pick` span by span; None = everybody may see all that is visible to it."""
+
+    def attend(
+        self,
+        spans: Spans,
+        layer: int,
+        queries: FloatArray,
+        rows: ByteArray,
+        format: RowFormat,
+        visible: Visible,
+        sinks: FloatArray,
+        turns: FloatArray,
+    ) -> FloatArray:
+        """Put every span's new rows (n, row_bytes) into its window, then `attention` span by span.
+
+        `visible` is of all queries; with counts, its layer keeps compressed rows in the format of the window's.
+        """
 
     def decode_rows(self, rows: Rows) -> FloatArray:
         """Stored rows back to floats (count, dims): for snapshots, tests and tools."""

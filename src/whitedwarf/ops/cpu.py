@@ -5,9 +5,12 @@ level, but for attention over packed rows at the amx level (native/amx/attention
 native/level.h and native/row_level.h state it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from whitedwarf._native import Kernels, Matrix
 from whitedwarf.ops.base import (
@@ -20,6 +23,7 @@ from whitedwarf.ops.base import (
     HyperSettings,
     HyperWeights,
     IntArray,
+    Pooling,
     RouterWeights,
     RowFormat,
     RowKind,
@@ -27,7 +31,12 @@ from whitedwarf.ops.base import (
     Visible,
     Weight,
 )
+from whitedwarf.ops.buffers import Buffers
+from whitedwarf.ops.spans import SLACK_ROWS, NewestRows, Pool, PooledStore, SpanRows, Spans, Stores, store_of
 from whitedwarf.weights.tensors import Tensor
+
+Newest = tuple[npt.NDArray[Any], int, int]  # buffer, first, keep
+Pooled = tuple[Newest, Newest, ByteArray]  # values, gates, rows
 
 ROW_KINDS = {RowKind.F32: 0, RowKind.F16: 1, RowKind.PACKED_KV: 2, RowKind.PACKED_KEY: 3, RowKind.PACKED_KV_F16: 4}
 
@@ -40,6 +49,15 @@ class CpuWeight:
     shape: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class CpuSpans:
+    """The spans of a pass, and the kernels' view of them."""
+
+    parts: tuple[SpanRows, ...]
+    native: "Kernels.Spans"
+    long_parts: tuple[SpanRows, ...]  # of more rows than buffers have slack
+
+
 class CpuOps:
     """The native backend. `quality` keeps activations as floats beside quantised weights: slower, more exact."""
 
@@ -48,7 +66,8 @@ class CpuOps:
     def __init__(self, threads: int = 0, quality: bool = False, level: str = "auto") -> None:
         self.kernels = Kernels(threads, level)
         self.quality = quality
-        self._formats: dict[RowFormat, Kernels.RowFormat] = {}
+        self._floats = Buffers().floats
+        self._formats: dict[tuple[str, int, int], Kernels.RowFormat] = {}
 
     @property
     def level(self) -> str:
@@ -62,22 +81,22 @@ class CpuOps:
         return np.ascontiguousarray(tensor.floats(), np.float32)
 
     def embed(self, table: Weight, ids: IntArray) -> FloatArray:
-        out = _floats(len(ids), table.shape[1])
+        out = self._floats(len(ids), table.shape[1])
         self.kernels.embed(_matrix(table), ids, out)
         return out
 
     def linear(self, x: FloatArray, weight: Weight) -> FloatArray:
-        out = _floats(len(x), weight.shape[0])
+        out = self._floats(len(x), weight.shape[0])
         self.kernels.linear(x, _matrix(weight), out, self.quality)
         return out
 
     def grouped_linear(self, x: FloatArray, weight: Weight, groups: int) -> FloatArray:
-        out = _floats(len(x), weight.shape[0])
+        out = self._floats(len(x), weight.shape[0])
         self.kernels.grouped_linear(x, _matrix(weight), out, groups, self.quality)
         return out
 
     def rms_norm(self, x: FloatArray, weight: FloatArray, epsilon: float) -> FloatArray:
-        out = np.empty_like(x)
+        out = self._floats(*x.shape)
         self.kernels.rms_norm(x, weight, epsilon, out)
         return out
 
@@ -85,11 +104,11 @@ class CpuOps:
         self, streams: FloatArray, weights: HyperWeights, settings: HyperSettings
     ) -> tuple[FloatArray, HyperMix]:
         n, num_streams, width = streams.shape
-        products = self.linear(streams.reshape(n, -1), weights.mix)
-        out, mix = _floats(n, width), HyperMix(_floats(n, num_streams), _floats(n, num_streams, num_streams))
+        out = self._floats(n, width)
+        mix = HyperMix(self._floats(n, num_streams), self._floats(n, num_streams, num_streams))
         self.kernels.hyper_in(
             streams,
-            products,
+            _matrix(weights.mix),
             weights.base,
             weights.scale,
             weights.norm,
@@ -99,23 +118,22 @@ class CpuOps:
             out,
             mix.post,
             mix.combination,
+            self.quality,
         )
         return out, mix
 
     def hyper_out(self, streams: FloatArray, output: FloatArray, mix: HyperMix) -> FloatArray:
-        out = np.empty_like(streams)
-        self.kernels.hyper_out(streams, output, mix.post, mix.combination, out)
-        return out
+        self.kernels.hyper_out(streams, output, mix.post, mix.combination, streams)
+        return streams
 
     def hyper_head(self, streams: FloatArray, weights: HyperHeadWeights, settings: HyperSettings) -> FloatArray:
-        n, _, width = streams.shape
-        products, out = self.linear(streams.reshape(n, -1), weights.mix), _floats(n, width)
-        epsilons = settings.rms_epsilon, settings.epsilon
-        self.kernels.hyper_head(streams, products, weights.base, weights.scale, weights.norm, *epsilons, out)
+        out = self._floats(len(streams), streams.shape[2])
+        mix, vectors = _matrix(weights.mix), (weights.base, weights.scale, weights.norm)
+        self.kernels.hyper_head(streams, mix, *vectors, settings.rms_epsilon, settings.epsilon, out, self.quality)
         return out
 
     def query(self, x: FloatArray, heads: int, turns: FloatArray, epsilon: float) -> FloatArray:
-        out = _floats(len(x), heads, x.shape[1] // heads)
+        out = self._floats(len(x), heads, x.shape[1] // heads)
         self.kernels.query(x, heads, turns, epsilon, out)
         return out
 
@@ -144,7 +162,7 @@ class CpuOps:
         return out
 
     def index_query(self, x: FloatArray, heads: int, turns: FloatArray, format: RowFormat) -> FloatArray:
-        out = _floats(len(x), heads, x.shape[1] // heads)
+        out = self._floats(len(x), heads, x.shape[1] // heads)
         self.kernels.index_query(x, heads, turns, format.kind is RowKind.PACKED_KEY, out)
         return out
 
@@ -163,7 +181,7 @@ class CpuOps:
         turns: FloatArray,
     ) -> FloatArray:
         n, heads, width = queries.shape
-        out = _floats(n, heads * width)
+        out = self._floats(n, heads * width)
         pooled = window if compressed is None else compressed
         self.kernels.attention(
             queries,
@@ -185,36 +203,98 @@ class CpuOps:
 
     def route(self, x: FloatArray, router: RouterWeights, ids: IntArray) -> tuple[IntArray, FloatArray]:
         logits = self.linear(x, router.gate)
-        experts, weights = np.empty((len(x), router.num_used), np.int32), _floats(len(x), router.num_used)
+        experts, weights = np.empty((len(x), router.num_used), np.int32), self._floats(len(x), router.num_used)
         choice = router.bias, router.table, ids
         self.kernels.route(logits, *choice, router.scale, router.normalise, experts, weights)
         return experts, weights
 
-    def experts(self, x: FloatArray, experts: IntArray, weights: FloatArray, blocks: ExpertWeights) -> FloatArray:
-        out = np.empty_like(x)
-        self.kernels.experts(x, experts, weights, *_block(blocks), out, self.quality)
+    def experts(
+        self,
+        x: FloatArray,
+        experts: IntArray,
+        weights: FloatArray,
+        routed: ExpertWeights,
+        shared: ExpertWeights | None = None,
+    ) -> FloatArray:
+        out = self._floats(*x.shape)
+        always = None if shared is None else _block(shared)
+        self.kernels.experts(x, experts, weights, _block(routed), always, out, self.quality)
         return out
 
-    def swiglu(self, x: FloatArray, block: ExpertWeights) -> FloatArray:
-        out = np.empty_like(x)
-        self.kernels.swiglu(x, *_block(block), out, self.quality)
+    def spans(self, parts: Sequence[SpanRows]) -> Spans:
+        buffers = [_bound(part.state) for part in parts]
+        starts = np.array([part.start for part in parts], np.int32)
+        counts = np.array([part.num_tokens for part in parts], np.int32)
+        long_parts = tuple(part for part in parts if part.num_tokens > SLACK_ROWS)
+        return CpuSpans(tuple(parts), Kernels.Spans(buffers, starts, counts), long_parts)
+
+    def pool(
+        self,
+        spans: Spans,
+        layer: int,
+        pool: Pool,
+        values: FloatArray,
+        gates: FloatArray,
+        how: Pooling,
+        turns: FloatArray,
+    ) -> None:
+        format = self._format(how.format)
+        norms = how.ratio, how.ape, how.norm, turns, how.epsilon
+        own = _own(spans)
+        self.kernels.pool(own.native, layer, pool.value, values, gates, *norms, format)
+        for part in own.long_parts:
+            store = store_of(part.state.layers[layer], pool)
+            store.values.replaced(part.start, part.num_tokens)
+            store.gates.replaced(part.start, part.num_tokens)
+
+    def pick(
+        self,
+        spans: Spans,
+        layer: int,
+        queries: FloatArray,
+        weights: FloatArray,
+        format: RowFormat,
+        counts: IntArray,
+        top: int,
+    ) -> IntArray | None:
+        if counts.max() <= top:
+            return None
+        out = np.empty((len(queries), top), np.int32)
+        self.kernels.pick(_own(spans).native, layer, queries, weights, self._format(format), counts, out)
+        return out
+
+    def attend(
+        self,
+        spans: Spans,
+        layer: int,
+        queries: FloatArray,
+        rows: ByteArray,
+        format: RowFormat,
+        visible: Visible,
+        sinks: FloatArray,
+        turns: FloatArray,
+    ) -> FloatArray:
+        n, heads, width = queries.shape
+        out = self._floats(n, heads * width)
+        seen = visible.positions, visible.window, visible.counts, visible.picked
+        own = _own(spans)
+        self.kernels.attend(own.native, layer, queries, rows, self._format(format), *seen, sinks, turns, out)
+        for part in own.long_parts:
+            part.state.layers[layer].window.replaced(part.start, part.num_tokens)
         return out
 
     def decode_rows(self, rows: Rows) -> FloatArray:
-        out = _floats(len(rows.data), rows.format.dims)
+        out = self._floats(len(rows.data), rows.format.dims)
         self.kernels.decode_rows(rows.data, self._format(rows.format), out)
         return out
 
     def _format(self, format: RowFormat) -> "Kernels.RowFormat":
-        found = self._formats.get(format)
+        key = format.kind.value, format.dims, format.rope_dims  # its own hash takes longer than some kernels
+        found = self._formats.get(key)
         if found is None:
             found = Kernels.RowFormat(ROW_KINDS[format.kind], format.dims, format.rope_dims)
-            self._formats[format] = found
+            self._formats[key] = found
         return found
-
-
-def _floats(*shape: int) -> FloatArray:
-    return np.empty(shape, np.float32)
 
 
 def _matrix(weight: Weight) -> Matrix:
@@ -224,3 +304,24 @@ def _matrix(weight: Weight) -> Matrix:
 
 def _block(block: ExpertWeights) -> tuple[Matrix, Matrix, Matrix, float]:
     return _matrix(block.gate), _matrix(block.up), _matrix(block.down), block.limit
+
+
+def _own(spans: Spans) -> CpuSpans:
+    assert isinstance(spans, CpuSpans)
+    return spans
+
+
+def _bound(state: Stores) -> "Kernels.Buffers":
+    """The kernels' view of a sequence's buffers, made anew when one of them is another or begins elsewhere."""
+    if not isinstance(state.bound, Kernels.Buffers):
+        layers = [(_newest(layer.window), _pooled(layer.compressor), _pooled(layer.indexer)) for layer in state.layers]
+        state.bound = Kernels.Buffers(layers)
+    return state.bound
+
+
+def _newest(rows: NewestRows) -> Newest:
+    return rows.buffer, rows.first, rows.keep
+
+
+def _pooled(store: PooledStore | None) -> Pooled | None:
+    return None if store is None else (_newest(store.values), _newest(store.gates), store.rows.buffer)

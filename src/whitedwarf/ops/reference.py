@@ -4,6 +4,7 @@ Works in the float type it is made with (float64 by default). Nothing here is fa
 beside the fact sheet's section 2. Other backends are tested against it, operation by operation.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +20,7 @@ from whitedwarf.ops.base import (
     HyperSettings,
     HyperWeights,
     IntArray,
+    Pooling,
     RouterWeights,
     RowFormat,
     Rows,
@@ -26,6 +28,7 @@ from whitedwarf.ops.base import (
     Weight,
 )
 from whitedwarf.ops.rows import decode_rows, encode_rows, round_like_keys
+from whitedwarf.ops.spans import Pool, SpanRows, Spans, store_of
 from whitedwarf.weights.tensors import Tensor
 
 WEIGHT_SUM_FLOOR = 2.0**-14  # the smallest normal f16: floor of the routing weights' sum (2.6)
@@ -40,6 +43,13 @@ class ReferenceWeight:
     @property
     def shape(self) -> tuple[int, ...]:
         return self.values.shape
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceSpans:
+    """The spans of a pass as they are."""
+
+    parts: tuple[SpanRows, ...]
 
 
 class ReferenceOps:
@@ -168,17 +178,88 @@ class ReferenceOps:
             weights = weights / np.maximum(weights.sum(axis=1, keepdims=True), WEIGHT_SUM_FLOOR)
         return np.ascontiguousarray(experts), weights * router.scale
 
-    def experts(self, x: FloatArray, experts: IntArray, weights: FloatArray, blocks: ExpertWeights) -> FloatArray:
-        gate, up, down = _values(blocks.gate), _values(blocks.up), _values(blocks.down)
+    def experts(
+        self,
+        x: FloatArray,
+        experts: IntArray,
+        weights: FloatArray,
+        routed: ExpertWeights,
+        shared: ExpertWeights | None = None,
+    ) -> FloatArray:
+        gate, up, down = _values(routed.gate), _values(routed.up), _values(routed.down)
         total = np.zeros_like(x)
         for i, row in enumerate(x):
             for expert, weight in zip(experts[i], weights[i], strict=True):
-                total[i] += down[expert] @ (_swiglu(gate[expert] @ row, up[expert] @ row, blocks.limit) * weight)
-        return total
+                total[i] += down[expert] @ (_swiglu(gate[expert] @ row, up[expert] @ row, routed.limit) * weight)
+        if shared is None:
+            return total
+        hidden = _swiglu(self.linear(x, shared.gate), self.linear(x, shared.up), shared.limit)
+        return total + self.linear(hidden, shared.down)
 
-    def swiglu(self, x: FloatArray, block: ExpertWeights) -> FloatArray:
-        hidden = _swiglu(self.linear(x, block.gate), self.linear(x, block.up), block.limit)
-        return self.linear(hidden, block.down)
+    def spans(self, parts: Sequence[SpanRows]) -> Spans:
+        return ReferenceSpans(tuple(parts))
+
+    def pool(
+        self,
+        spans: Spans,
+        layer: int,
+        pool: Pool,
+        values: FloatArray,
+        gates: FloatArray,
+        how: Pooling,
+        turns: FloatArray,
+    ) -> None:
+        done = 0
+        for part in spans.parts:
+            store = store_of(part.state.layers[layer], pool)
+            held_values, first = store.values.extend(part.start, values[part.rows])
+            held_gates, _ = store.gates.extend(part.start, gates[part.rows])
+            groups = Groups(part.start // how.ratio, part.end // how.ratio, how.ratio)
+            if (count := groups.end - groups.first) > 0:
+                own = held_values, held_gates, first, groups, how.ape, how.norm, turns[done : done + count]
+                store.rows.extend(groups.first, self.compress(*own, how.epsilon, how.format))
+                done += count
+
+    def pick(
+        self,
+        spans: Spans,
+        layer: int,
+        queries: FloatArray,
+        weights: FloatArray,
+        format: RowFormat,
+        counts: IntArray,
+        top: int,
+    ) -> IntArray | None:
+        if counts.max() <= top:
+            return None
+        picked = []
+        for part in spans.parts:
+            store = store_of(part.state.layers[layer], Pool.KEYS)
+            keys = Rows(format, store.rows.upto(int(counts[part.rows].max())), 0)
+            picked.append(self.index_pick(queries[part.rows], weights[part.rows], keys, counts[part.rows], top))
+        return np.concatenate(picked)
+
+    def attend(
+        self,
+        spans: Spans,
+        layer: int,
+        queries: FloatArray,
+        rows: ByteArray,
+        format: RowFormat,
+        visible: Visible,
+        sinks: FloatArray,
+        turns: FloatArray,
+    ) -> FloatArray:
+        outputs = []
+        for part in spans.parts:
+            held = part.state.layers[layer]
+            data, first = held.window.extend(part.start, rows[part.rows])
+            window, own, compressed = Rows(format, data, first), visible.of(part.rows), None
+            if own.counts is not None:
+                store = store_of(held, Pool.ROWS)
+                compressed = Rows(format, store.rows.upto(int(own.counts.max())), 0)
+            outputs.append(self.attention(queries[part.rows], window, compressed, own, sinks, turns[part.rows]))
+        return np.concatenate(outputs)
 
     def decode_rows(self, rows: Rows) -> FloatArray:
         return decode_rows(rows.data, rows.format, self.dtype)
