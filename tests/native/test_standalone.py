@@ -31,9 +31,14 @@ LEVEL_FLAGS = {
     "avx2": AVX2,
     "avx512": (*AVX512, "-Wno-uninitialized", "-Wno-maybe-uninitialized"),
     "amx": (
-        *AVX512, "-mavx512bf16", "-mamx-tile", "-mamx-int8", "-mamx-bf16", "-Wno-uninitialized",
+        *AVX512,
+        "-mavx512bf16",
+        "-mamx-tile",
+        "-mamx-int8",
+        "-mamx-bf16",
+        "-Wno-uninitialized",
         "-Wno-maybe-uninitialized",
-    ),  # fmt: skip
+    ),
 }
 CROSS_COMPILER = shutil.which("aarch64-linux-gnu-g++")
 EMULATOR = shutil.which("qemu-aarch64")
