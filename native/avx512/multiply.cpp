@@ -6,8 +6,6 @@
 namespace whitedwarf::avx512 {
 namespace {
 
-constexpr int64_t kFewRows = 8;  // up to here the interleaving does not pay
-
 // Where one activation row begins.
 struct Input {
     const int8_t* q;

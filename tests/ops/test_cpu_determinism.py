@@ -115,13 +115,16 @@ OPERATIONS: dict[str, Operation] = {
     "linears": linears,
     "grouped_then_linear": grouped_then_linear,
 }
+SPECIFICATION = {name: operation(CPU["scalar"], slice(0, N)) for name, operation in OPERATIONS.items()}
 EVERYTHING = {name: operation(CPU[LEVELS[-1]], slice(0, N)) for name, operation in OPERATIONS.items()}
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
 @pytest.mark.parametrize("level", LEVELS)
 def test_every_level_gives_the_same_bits(name, level):
-    assert_same_bits(OPERATIONS[name](CPU[level], slice(0, N)), EVERYTHING[name])
+    if level == "amx" and name.startswith("attention"):
+        pytest.skip("attention over packed rows has bits of its own there: test_cpu_amx.py")
+    assert_same_bits(OPERATIONS[name](CPU[level], slice(0, N)), SPECIFICATION[name])
 
 
 @pytest.mark.parametrize("name", OPERATIONS)

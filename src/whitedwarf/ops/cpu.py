@@ -1,7 +1,8 @@
 """The native backend: a call or two into `whitedwarf._native` per operation, weights used where they lie in the file.
 
-Promises what ops/base.py asks for, in float32, and more: the same bits at every CPU level and for every number of
-threads. Knows no arithmetic itself; native/level.h and native/row_level.h state it.
+Promises what ops/base.py asks for, in float32, and more: the same bits for every number of threads and at every CPU
+level, but for attention over packed rows at the amx level (native/amx/attention.h). Knows no arithmetic itself;
+native/level.h and native/row_level.h state it.
 """
 
 from collections.abc import Sequence
