@@ -11,11 +11,11 @@
 namespace whitedwarf::amx {
 namespace {
 
+using avx512::kFewRows;
 using avx512::kHalves;
 using avx512::kStepBytes;
 using avx512::Panel;
 
-constexpr int64_t kFewRows = 4;  // up to here AVX-512 is faster
 constexpr int kPair = 2;         // superblocks whose tiles are in flight together
 
 // Up to 16 activation rows.
