@@ -49,8 +49,7 @@ HyperProduct hyper_product(Kernels& self, const Floats& streams, const Matrix& m
     const HyperShape shape = hyper_shape(streams);
     const MatrixView& view = mix.view;
     require(view.experts == 1 && view.rows == mixes && view.cols == shape.num_streams * shape.dims,
-            "mix must be (" + std::to_string(mixes) + ", " + std::to_string(shape.num_streams * shape.dims) +
-                "); got (" + std::to_string(view.rows) + ", " + std::to_string(view.cols) + ")");
+            "mix must be (", mixes, ", ", shape.num_streams * shape.dims, "); got (", view.rows, ", ", view.cols, ")");
     return {self, streams.data(), view, quality};
 }
 

@@ -30,6 +30,7 @@ from whitedwarf.ops.base import (
     Visible,
     Weight,
 )
+from whitedwarf.ops.buffers import Buffers
 from whitedwarf.ops.spans import SLACK_ROWS, NewestRows, Pool, PooledStore, SpanRows, Spans, Stores, store_of
 from whitedwarf.weights.tensors import Tensor
 
@@ -64,6 +65,7 @@ class CpuOps:
     def __init__(self, threads: int = 0, quality: bool = False, level: str = "auto") -> None:
         self.kernels = Kernels(threads, level)
         self.quality = quality
+        self._floats = Buffers().floats
         self._formats: dict[tuple[str, int, int], Kernels.RowFormat] = {}
 
     @property
@@ -78,22 +80,22 @@ class CpuOps:
         return np.ascontiguousarray(tensor.floats(), np.float32)
 
     def embed(self, table: Weight, ids: IntArray) -> FloatArray:
-        out = _floats(len(ids), table.shape[1])
+        out = self._floats(len(ids), table.shape[1])
         self.kernels.embed(_matrix(table), ids, out)
         return out
 
     def linear(self, x: FloatArray, weight: Weight) -> FloatArray:
-        out = _floats(len(x), weight.shape[0])
+        out = self._floats(len(x), weight.shape[0])
         self.kernels.linear(x, _matrix(weight), out, self.quality)
         return out
 
     def grouped_linear(self, x: FloatArray, weight: Weight, groups: int) -> FloatArray:
-        out = _floats(len(x), weight.shape[0])
+        out = self._floats(len(x), weight.shape[0])
         self.kernels.grouped_linear(x, _matrix(weight), out, groups, self.quality)
         return out
 
     def rms_norm(self, x: FloatArray, weight: FloatArray, epsilon: float) -> FloatArray:
-        out = np.empty_like(x)
+        out = self._floats(*x.shape)
         self.kernels.rms_norm(x, weight, epsilon, out)
         return out
 
@@ -101,7 +103,8 @@ class CpuOps:
         self, streams: FloatArray, weights: HyperWeights, settings: HyperSettings
     ) -> tuple[FloatArray, HyperMix]:
         n, num_streams, width = streams.shape
-        out, mix = _floats(n, width), HyperMix(_floats(n, num_streams), _floats(n, num_streams, num_streams))
+        out = self._floats(n, width)
+        mix = HyperMix(self._floats(n, num_streams), self._floats(n, num_streams, num_streams))
         self.kernels.hyper_in(
             streams,
             _matrix(weights.mix),
@@ -123,13 +126,13 @@ class CpuOps:
         return streams
 
     def hyper_head(self, streams: FloatArray, weights: HyperHeadWeights, settings: HyperSettings) -> FloatArray:
-        out = _floats(len(streams), streams.shape[2])
+        out = self._floats(len(streams), streams.shape[2])
         mix, vectors = _matrix(weights.mix), (weights.base, weights.scale, weights.norm)
         self.kernels.hyper_head(streams, mix, *vectors, settings.rms_epsilon, settings.epsilon, out, self.quality)
         return out
 
     def query(self, x: FloatArray, heads: int, turns: FloatArray, epsilon: float) -> FloatArray:
-        out = _floats(len(x), heads, x.shape[1] // heads)
+        out = self._floats(len(x), heads, x.shape[1] // heads)
         self.kernels.query(x, heads, turns, epsilon, out)
         return out
 
@@ -158,7 +161,7 @@ class CpuOps:
         return out
 
     def index_query(self, x: FloatArray, heads: int, turns: FloatArray, format: RowFormat) -> FloatArray:
-        out = _floats(len(x), heads, x.shape[1] // heads)
+        out = self._floats(len(x), heads, x.shape[1] // heads)
         self.kernels.index_query(x, heads, turns, format.kind is RowKind.PACKED_KEY, out)
         return out
 
@@ -177,7 +180,7 @@ class CpuOps:
         turns: FloatArray,
     ) -> FloatArray:
         n, heads, width = queries.shape
-        out = _floats(n, heads * width)
+        out = self._floats(n, heads * width)
         pooled = window if compressed is None else compressed
         self.kernels.attention(
             queries,
@@ -199,7 +202,7 @@ class CpuOps:
 
     def route(self, x: FloatArray, router: RouterWeights, ids: IntArray) -> tuple[IntArray, FloatArray]:
         logits = self.linear(x, router.gate)
-        experts, weights = np.empty((len(x), router.num_used), np.int32), _floats(len(x), router.num_used)
+        experts, weights = np.empty((len(x), router.num_used), np.int32), self._floats(len(x), router.num_used)
         choice = router.bias, router.table, ids
         self.kernels.route(logits, *choice, router.scale, router.normalise, experts, weights)
         return experts, weights
@@ -212,7 +215,7 @@ class CpuOps:
         routed: ExpertWeights,
         shared: ExpertWeights | None = None,
     ) -> FloatArray:
-        out = np.empty_like(x)
+        out = self._floats(*x.shape)
         always = None if shared is None else _block(shared)
         self.kernels.experts(x, experts, weights, _block(routed), always, out, self.quality)
         return out
@@ -271,7 +274,7 @@ class CpuOps:
         turns: FloatArray,
     ) -> FloatArray:
         n, heads, width = queries.shape
-        out = _floats(n, heads * width)
+        out = self._floats(n, heads * width)
         seen = visible.positions, visible.window, visible.counts, visible.picked
         own = _own(spans)
         self.kernels.attend(own.native, layer, queries, rows, self._format(format), *seen, sinks, turns, out)
@@ -280,7 +283,7 @@ class CpuOps:
         return out
 
     def decode_rows(self, rows: Rows) -> FloatArray:
-        out = _floats(len(rows.data), rows.format.dims)
+        out = self._floats(len(rows.data), rows.format.dims)
         self.kernels.decode_rows(rows.data, self._format(rows.format), out)
         return out
 
@@ -291,10 +294,6 @@ class CpuOps:
             found = Kernels.RowFormat(ROW_KINDS[format.kind], format.dims, format.rope_dims)
             self._formats[key] = found
         return found
-
-
-def _floats(*shape: int) -> FloatArray:
-    return np.empty(shape, np.float32)
 
 
 def _matrix(weight: Weight) -> Matrix:
