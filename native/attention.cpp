@@ -1,31 +1,29 @@
 // Attention over stored rows (fact sheet 2.3).
 //
 // A query takes its keys in a fixed order, oldest window row first, then compressed rows ascending, in blocks of
-// kAttendKeys counted from its own first key: its result cannot depend on where the batch was cut or how it was split.
-// Rows are decoded block by block into float scratch, once per query, and serve all heads as keys and as values.
+// AttendKernels::block_keys counted from its own first key: its result cannot depend on where the batch was cut or how it was split.
+// Rows are decoded block by block into a level's own form, once per query, and serve all heads as keys and as values.
 #include "operations.h"
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
 #include <vector>
 
+#include "scratch.h"
 #include "spread.h"
 
 namespace whitedwarf {
 
 namespace {
 
-constexpr int kHeadUnit = 4;                 // heads that a kernel takes at once
-constexpr int kTeamKeys = 16 * kAttendKeys;  // keys decoded between two meetings of threads that share a query
-
-std::unique_ptr<float[]> unset_floats(int64_t count) { return std::make_unique_for_overwrite<float[]>(size_t(count)); }
+constexpr int64_t kTeamBlocks = 16;  // blocks of keys decoded between two meetings of threads that share a query
 
 // The rows one query sees, in order.
 class Keys {
 public:
-    Keys(const Attention& in, int64_t query)
-        : in_(in),
+    Keys(const AttendKernels& kernels, const Attention& in, int64_t query)
+        : kernels_(kernels),
+          in_(in),
           oldest_(std::max<int64_t>(0, in.positions[query] - in.window_length + 1)),
           num_recent_(in.positions[query] + 1 - oldest_) {
         if (in.picked) {
@@ -38,20 +36,25 @@ public:
     }
 
     int64_t count() const { return num_recent_ + num_compressed_; }
+    int64_t blocks() const { return (count() + kernels_.block_keys - 1) / kernels_.block_keys; }
+    int in_block(int64_t block) const {
+        return int(std::min<int64_t>(kernels_.block_keys, count() - block * kernels_.block_keys));
+    }
 
-    void decode(const RowLevel& level, int64_t begin, int64_t end, float* out) const {
-        for (int64_t k = begin; k < end; ++k, out += in_.queries.dims) {
-            if (k < num_recent_) {
-                level.decode_row(in_.window.format, in_.window.row(oldest_ + k - in_.window.first), out);
-            } else {
-                const int64_t i = k - num_recent_;
-                const int64_t row = in_.picked ? picked_[i] : i;
-                level.decode_row(in_.compressed.format, in_.compressed.row(row - in_.compressed.first), out);
-            }
-        }
+    void take(int64_t block, uint8_t* out) const {
+        StoredRow rows[kAttendKeys];
+        for (int i = 0; i < in_block(block); ++i) rows[i] = row(block * kernels_.block_keys + i);
+        kernels_.take_keys(rows, in_block(block), in_.window.format, out);
     }
 
 private:
+    StoredRow row(int64_t key) const {
+        if (key < num_recent_) return {&in_.window.format, in_.window.row(oldest_ + key - in_.window.first)};
+        const int64_t i = key - num_recent_, number = in_.picked ? picked_[i] : i;
+        return {&in_.compressed.format, in_.compressed.row(number - in_.compressed.first)};
+    }
+
+    const AttendKernels& kernels_;
     const Attention& in_;
     int64_t oldest_;
     int64_t num_recent_;
@@ -59,38 +62,41 @@ private:
     std::vector<int32_t> picked_;
 };
 
+// Where the running softmax of some heads is kept.
+struct Room {
+    uint8_t* taken;
+    float* top;
+    float* sum;
+    float* scores;  // (heads, block_keys)
+};
+
 // Running softmax of some heads of one query.
 class Attending {
 public:
-    Attending(const Attention& in, int64_t query, int first_head, int num_heads, float* top, float* sum)
-        : in_(in), query_(query), first_head_(first_head) {
+    Attending(const AttendKernels& kernels, const Attention& in, int64_t query, int first_head, int num_heads,
+              const Room& room)
+        : kernels_(kernels), in_(in), query_(query), first_head_(first_head), scores_(room.scores) {
         const int64_t offset = (query * in.queries.heads + first_head) * in.queries.dims;
-        heads_ = {in.queries.x + offset, num_heads, top, sum, in.out + offset};
+        heads_ = {in.queries.x + offset, room.taken, num_heads, room.top, room.sum, in.out + offset};
     }
 
     // The sink is a score without a value.
     void start() {
         std::copy_n(in_.sinks + first_head_, heads_.count, heads_.top);
         std::fill_n(heads_.sum, heads_.count, 1.0f);
-        std::fill_n(heads_.out, heads_.count * in_.queries.dims, 0.0f);
+        kernels_.start(heads_, in_.window.format);
     }
 
-    void take(const RowLevel& level, const float* keys, int64_t num_keys, float* scores) {
+    void take(const uint8_t* block, int num_keys) {
         const float scale = float(1.0 / std::sqrt(double(in_.queries.dims)));
-        for (int64_t k = 0; k < num_keys; k += kAttendKeys)
-            level.attend(heads_, keys + k * in_.queries.dims, int(std::min<int64_t>(kAttendKeys, num_keys - k)),
-                         in_.queries.dims, scale, scores);
+        kernels_.attend(heads_, block, num_keys, in_.window.format, scale, scores_);
     }
 
-    // Divide by the sum and turn the rotary tail back.
     void finish() {
+        kernels_.finish(heads_, in_.window.format);
         const int half = in_.queries.half;
-        const float* turns = in_.queries.turns + query_ * 2 * half;
-        for (int h = 0; h < heads_.count; ++h) {
-            float* out = heads_.out + h * in_.queries.dims;
-            for (int64_t i = 0; i < in_.queries.dims; ++i) out[i] /= heads_.sum[h];
-            turn_back(out + in_.queries.dims - 2 * half, turns, half);
-        }
+        for (int h = 0; h < heads_.count; ++h)
+            turn_back(heads_.out + (h + 1) * in_.queries.dims - 2 * half, in_.queries.turns + query_ * 2 * half, half);
     }
 
 private:
@@ -103,26 +109,36 @@ private:
         }
     }
 
+    const AttendKernels& kernels_;
     const Attention& in_;
     int64_t query_;
     int first_head_;
+    float* scores_;
     Heads heads_;
 };
 
+const AttendKernels& kernels_for(const Machine& machine, const Attention& in) {
+    const bool has_compressed = in.compressed.count > 0;
+    return machine.level.attend_kernels(in.window.format, has_compressed ? in.compressed.format : in.window.format);
+}
+
 // One thread, one query, all heads.
 void attend_alone(const Machine& machine, const Attention& in) {
+    const AttendKernels& kernels = kernels_for(machine, in);
     const int heads = in.queries.heads;
     share(machine.pool, in.queries.n, [&](Tickets& tickets) {
-        const auto block = unset_floats(kAttendKeys * in.queries.dims);
-        std::vector<float> scores(heads * kAttendKeys), top(heads), sum(heads);
+        thread_local Scratch block, taken;  // kept: asking the system for new pages costs more than decoding rows
+        std::vector<float> scores(heads * kernels.block_keys), top(heads), sum(heads);
+        block.reserve(kernels.block_bytes(in.window.format));
+        const Room room{taken.reserve(kernels.query_bytes(heads, in.window.format)), top.data(), sum.data(),
+                        scores.data()};
         for (int64_t query; tickets.take(query);) {
-            const Keys keys(in, query);
-            Attending attending(in, query, 0, heads, top.data(), sum.data());
+            const Keys keys(kernels, in, query);
+            Attending attending(kernels, in, query, 0, heads, room);
             attending.start();
-            for (int64_t k = 0; k < keys.count(); k += kAttendKeys) {
-                const int64_t end = std::min(keys.count(), k + kAttendKeys);
-                keys.decode(machine.level, k, end, block.get());
-                attending.take(machine.level, block.get(), end - k, scores.data());
+            for (int64_t b = 0; b < keys.blocks(); ++b) {
+                keys.take(b, block.data());
+                attending.take(block.data(), keys.in_block(b));
             }
             attending.finish();
         }
@@ -130,38 +146,67 @@ void attend_alone(const Machine& machine, const Attention& in) {
 }
 
 // Two tasks per thread: few, because each reads all keys.
-int heads_per_task(int heads, int threads) {
-    const int units = (heads + kHeadUnit - 1) / kHeadUnit;
-    return kHeadUnit * ((units + 2 * threads - 1) / (2 * threads));
+int heads_per_task(int heads, int unit, int threads) {
+    const int units = (heads + unit - 1) / unit;
+    return unit * ((units + 2 * threads - 1) / (2 * threads));
 }
 
 // Threads share the queries one after the other: first they decode blocks together, then each takes some heads.
-void attend_together(const Machine& machine, const Attention& in) {
-    const int heads = in.queries.heads, group_heads = heads_per_task(heads, machine.pool.threads());
-    const int num_groups = (heads + group_heads - 1) / group_heads;
-    const int64_t dims = in.queries.dims;
-    const auto rows = unset_floats(kTeamKeys * dims);
-    std::vector<float> top(heads), sum(heads);
-    for (int64_t query = 0; query < in.queries.n; ++query) {
-        const Keys keys(in, query);
-        for (int64_t begin = 0; begin < keys.count(); begin += kTeamKeys) {
-            const int64_t end = std::min<int64_t>(keys.count(), begin + kTeamKeys);
-            spread(machine.pool, end - begin, dims / 4, [&](int64_t from, int64_t to) {
-                keys.decode(machine.level, begin + from, begin + to, rows.get() + from * dims);
+class Team {
+public:
+    Team(const Machine& machine, const Attention& in)
+        : machine_(machine), kernels_(kernels_for(machine, in)), in_(in),
+          group_heads_(heads_per_task(in.queries.heads, kernels_.head_unit, machine.pool.threads())),
+          num_groups_((in.queries.heads + group_heads_ - 1) / group_heads_),
+          block_bytes_(aligned(kernels_.block_bytes(in.window.format))),
+          query_bytes_(aligned(kernels_.query_bytes(group_heads_, in.window.format))),
+          top_(in.queries.heads), sum_(in.queries.heads), blocks_(kept(0)), taken_(kept(1)) {
+        taken_.reserve(num_groups_ * query_bytes_);
+    }
+
+    void attend(int64_t query) {
+        const Keys keys(kernels_, in_, query);
+        blocks_.reserve(std::min(kTeamBlocks, keys.blocks()) * block_bytes_);
+        for (int64_t begin = 0; begin < keys.blocks(); begin += kTeamBlocks) {
+            const int64_t end = std::min(keys.blocks(), begin + kTeamBlocks);
+            spread(machine_.pool, end - begin, kernels_.block_keys * in_.queries.dims / 4, [&](int64_t from, int64_t to) {
+                for (int64_t b = from; b < to; ++b) keys.take(begin + b, blocks_.data() + b * block_bytes_);
             });
-            share(machine.pool, num_groups, [&](Tickets& tickets) {
-                std::vector<float> scores(group_heads * kAttendKeys);
-                for (int64_t group; tickets.take(group);) {
-                    const int first = int(group) * group_heads, count = std::min(group_heads, heads - first);
-                    Attending attending(in, query, first, count, top.data() + first, sum.data() + first);
-                    if (begin == 0) attending.start();
-                    attending.take(machine.level, rows.get(), end - begin, scores.data());
-                    if (end == keys.count()) attending.finish();
-                }
-            });
+            share(machine_.pool, num_groups_, [&](Tickets& tickets) { take(query, keys, begin, end, tickets); });
         }
     }
-}
+
+private:
+    static Scratch& kept(int which) {
+        thread_local Scratch scratch[2];
+        return scratch[which];
+    }
+
+    void take(int64_t query, const Keys& keys, int64_t begin, int64_t end, Tickets& tickets) {
+        std::vector<float> scores(group_heads_ * kernels_.block_keys);
+        for (int64_t group; tickets.take(group);) {
+            const int first = int(group) * group_heads_, count = std::min(group_heads_, in_.queries.heads - first);
+            const Room room{taken_.data() + group * query_bytes_, top_.data() + first, sum_.data() + first,
+                            scores.data()};
+            Attending attending(kernels_, in_, query, first, count, room);
+            if (begin == 0) attending.start();
+            for (int64_t b = begin; b < end; ++b)
+                attending.take(blocks_.data() + (b - begin) * block_bytes_, keys.in_block(b));
+            if (end == keys.blocks()) attending.finish();
+        }
+    }
+
+    const Machine& machine_;
+    const AttendKernels& kernels_;
+    const Attention& in_;
+    int group_heads_;
+    int num_groups_;
+    int64_t block_bytes_;
+    int64_t query_bytes_;
+    std::vector<float> top_, sum_;
+    Scratch& blocks_;
+    Scratch& taken_;
+};
 
 }  // namespace
 
@@ -174,10 +219,12 @@ void query(const Machine& machine, const Query& in, double epsilon, float* out) 
 }
 
 void attention(const Machine& machine, const Attention& in) {
-    if (in.queries.n >= 2 * machine.pool.threads() || machine.pool.threads() == 1)
+    if (in.queries.n >= 2 * machine.pool.threads() || machine.pool.threads() == 1) {
         attend_alone(machine, in);
-    else
-        attend_together(machine, in);
+    } else {
+        Team team(machine, in);
+        for (int64_t query = 0; query < in.queries.n; ++query) team.attend(query);
+    }
 }
 
 }  // namespace whitedwarf

@@ -40,8 +40,9 @@ bool has_avx512() {
 bool has_amx() {
     unsigned a, b, c, d;
     if (!has_avx512() || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return false;
-    constexpr unsigned kTiles = 1u << 24, kInt8 = 1u << 25;
-    if (!(d & kTiles) || !(d & kInt8)) return false;
+    constexpr unsigned kTiles = 1u << 24, kInt8 = 1u << 25, kBfloat = 1u << 22, kBfloatVectors = 1u << 5;
+    if (~d & (kTiles | kInt8 | kBfloat)) return false;
+    if (!__get_cpuid_count(7, 1, &a, &b, &c, &d) || !(a & kBfloatVectors)) return false;
     constexpr long kRequestPermission = 0x1023, kTileData = 18;
     return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }

@@ -9,6 +9,7 @@
 #endif
 
 #include "arithmetic.h"
+#include "pick.h"
 #include "row_level.h"
 #include "row_rounding.h"
 
@@ -172,9 +173,14 @@ static inline void pool_rows(const PoolWindow* windows, int num_windows, int64_t
 
 // Scores of one block of keys -> shares of it, and the factor by which what came before shrinks.
 static inline float soften(float* scores, int num_keys, float* top, float* sum) {
-    float highest = *top;
-    for (int k = 0; k < num_keys; ++k) highest = scores[k] > highest ? scores[k] : highest;
     for (int k = num_keys; k % kFloatLanes; ++k) scores[k] = -std::numeric_limits<float>::infinity();
+    float most[kFloatLanes];
+    for (int lane = 0; lane < kFloatLanes; ++lane) most[lane] = *top;
+    for (int k = 0; k < num_keys; k += kFloatLanes)
+        for (int lane = 0; lane < kFloatLanes; ++lane)
+            most[lane] = scores[k + lane] > most[lane] ? scores[k + lane] : most[lane];
+    float highest = *top;
+    for (int lane = 0; lane < kFloatLanes; ++lane) highest = most[lane] > highest ? most[lane] : highest;
     float acc[kFloatLanes] = {};
     for (int k = 0; k < num_keys; k += kFloatLanes)
         for (int lane = 0; lane < kFloatLanes; ++lane) {
@@ -187,38 +193,100 @@ static inline float soften(float* scores, int num_keys, float* top, float* sum) 
     return shrink;
 }
 
-// The whole of `attend` around a level's two products:
-//   Dots(queries, heads, keys, num_keys, dims, scores, score_stride): every head with every key
-//   Blend(shares, share_stride, heads, keys, num_keys, dims, out): out += shares . keys
-template <auto Dots, auto Blend>
-static inline void attend_with(const Heads& heads, const float* keys, int num_keys, int64_t dims, float scale,
-                               float* scores) {
-    Dots(heads.queries, heads.count, keys, num_keys, dims, scores, kAttendKeys);
+struct KeyRows {
+    const float* data;
+    int count;
+    int64_t pitch;  // floats from one to the next
+
+    [[gnu::always_inline]] const float* row(int k) const { return data + k * pitch; }
+};
+
+// Keys as floats, one cache line further apart than they are long: rows 2048 bytes apart would share few sets of the
+// nearest cache.
+static inline int64_t key_pitch(int64_t dims) { return dims + 16; }
+static inline int64_t float_block_bytes(const RowFormat& format) {
+    return kFloatKeys * key_pitch(format.dims) * int64_t(sizeof(float));
+}
+
+static inline int64_t no_query_bytes(int, const RowFormat&) { return 0; }
+
+static inline void start_heads(const Heads& heads, const RowFormat& format) {
+    for (int64_t i = 0; i < heads.count * int64_t(format.dims); ++i) heads.out[i] = 0.0f;
+}
+
+static inline void finish_heads(const Heads& heads, const RowFormat& format) {
     for (int h = 0; h < heads.count; ++h) {
-        float* row = scores + h * kAttendKeys;
+        const float share = 1.0f / heads.sum[h];
+        float* out = heads.out + int64_t(h) * format.dims;
+        for (int i = 0; i < format.dims; ++i) out[i] *= share;
+    }
+}
+
+template <auto DecodeRow>
+static inline void decode_keys(const StoredRow* rows, int num_keys, const RowFormat& format, uint8_t* block) {
+    float* out = reinterpret_cast<float*>(block);
+    for (int k = 0; k < num_keys; ++k) DecodeRow(*rows[k].format, rows[k].bytes, out + k * key_pitch(format.dims));
+}
+
+// The whole of `attend` around a level's two products:
+//   Dots(queries, heads, keys, dims, scores, score_stride): every head with every key
+//   Blend(shares, share_stride, heads, keys, dims, out): out += shares . keys
+template <auto Dots, auto Blend>
+static inline void attend_with(const Heads& heads, const uint8_t* block, int num_keys, const RowFormat& format,
+                               float scale, float* scores) {
+    const int64_t dims = format.dims;
+    const KeyRows keys{reinterpret_cast<const float*>(block), num_keys, key_pitch(dims)};
+    Dots(heads.queries, heads.count, keys, dims, scores, kFloatKeys);
+    for (int h = 0; h < heads.count; ++h) {
+        float* row = scores + h * kFloatKeys;
         for (int k = 0; k < num_keys; ++k) row[k] *= scale;
         const float shrink = soften(row, num_keys, heads.top + h, heads.sum + h);
         float* out = heads.out + h * dims;
         if (shrink != 1.0f)
             for (int64_t i = 0; i < dims; ++i) out[i] *= shrink;
     }
-    Blend(scores, kAttendKeys, heads.count, keys, num_keys, dims, heads.out);
+    Blend(scores, kFloatKeys, heads.count, keys, dims, heads.out);
+}
+
+// All of it as floats, for rows of any format.
+template <auto DecodeRow, auto Dots, auto Blend>
+constexpr AttendKernels kFloatAttention = {
+    .head_unit = 4,
+    .block_keys = kFloatKeys,
+    .query_bytes = no_query_bytes,
+    .start = start_heads,
+    .block_bytes = float_block_bytes,
+    .take_keys = decode_keys<DecodeRow>,
+    .attend = attend_with<Dots, Blend>,
+    .finish = finish_heads,
+};
+
+template <auto DecodeRow, auto Dots, auto Blend>
+static inline const AttendKernels& float_attention(const RowFormat&, const RowFormat&) {
+    return kFloatAttention<DecodeRow, Dots, Blend>;
 }
 
 // score_floats around a level's Dots.
 template <auto Dots>
 static inline void score_with(const IndexQuery& query, const float* keys, int64_t num_keys, float* scores) {
-    for (int64_t start = 0; start < num_keys; start += kAttendKeys) {
-        const int count = int(num_keys - start < kAttendKeys ? num_keys - start : kAttendKeys);
+    for (int64_t start = 0; start < num_keys; start += kFloatKeys) {
+        const int count = int(num_keys - start < kFloatKeys ? num_keys - start : kFloatKeys);
         float* total = scores + start;
         for (int k = 0; k < count; ++k) total[k] = 0.0f;
         for (int h = 0; h < query.heads; ++h) {
-            float dots[kAttendKeys];
-            Dots(query.values + int64_t(h) * query.dims, 1, keys + start * query.dims, count, query.dims, dots,
-                 kAttendKeys);
+            float dots[kFloatKeys];
+            Dots(query.values + int64_t(h) * query.dims, 1, KeyRows{keys + start * query.dims, count, query.dims},
+                 query.dims, dots, kFloatKeys);
             for (int k = 0; k < count; ++k) total[k] += query.weights[h] * (dots[k] > 0.0f ? dots[k] : 0.0f);
         }
     }
+}
+
+// score_block one query after the other.
+template <auto ScorePacked>
+static inline void score_each(const IndexQuery* queries, int num_queries, const uint8_t* keys, int64_t stride,
+                              int64_t num_keys, float* scores, int64_t pitch) {
+    for (int q = 0; q < num_queries; ++q) ScorePacked(queries[q], keys, stride, num_keys, scores + q * pitch);
 }
 
 }  // namespace whitedwarf

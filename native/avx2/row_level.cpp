@@ -7,6 +7,7 @@ namespace {
 
 constexpr int kDotHeads = 2, kDotKeys = 3;        // times two vectors: 12 accumulators
 constexpr int kBlendHeads = 4, kBlendVectors = 3;  // likewise
+constexpr int kNearKeys = 9;  // keys of 2 KB each that share the nearest cache with two queries
 constexpr int kKeyLanes = 8;
 constexpr int kMaxKeyWords = kMaxRowDims / 8;
 
@@ -67,7 +68,7 @@ void decode_row_wide(const RowFormat& format, const uint8_t* row, float* out) {
 }
 
 template <int kHeads, int kKeys>
-void dots_tile(const float* queries, const float* keys, int64_t dims, float* scores, int stride) {
+void dots_tile(const float* queries, const float* keys, int64_t pitch, int64_t dims, float* scores, int stride) {
     __m256 acc[kHeads][kKeys][2];
     for (int h = 0; h < kHeads; ++h)
         for (int k = 0; k < kKeys; ++k) acc[h][k][0] = acc[h][k][1] = _mm256_setzero_ps();
@@ -76,7 +77,7 @@ void dots_tile(const float* queries, const float* keys, int64_t dims, float* sco
             __m256 query[kHeads];
             for (int h = 0; h < kHeads; ++h) query[h] = _mm256_loadu_ps(queries + h * dims + i + 8 * part);
             for (int k = 0; k < kKeys; ++k) {
-                const __m256 key = _mm256_loadu_ps(keys + k * dims + i + 8 * part);
+                const __m256 key = _mm256_loadu_ps(keys + k * pitch + i + 8 * part);
                 for (int h = 0; h < kHeads; ++h) acc[h][k][part] = _mm256_fmadd_ps(query[h], key, acc[h][k][part]);
             }
         }
@@ -86,50 +87,58 @@ void dots_tile(const float* queries, const float* keys, int64_t dims, float* sco
 }
 
 template <int kHeads>
-void dots_heads(const float* queries, const float* keys, int num_keys, int64_t dims, float* scores, int stride) {
-    int k = 0;
-    for (; k + kDotKeys <= num_keys; k += kDotKeys)
-        dots_tile<kHeads, kDotKeys>(queries, keys + k * dims, dims, scores + k, stride);
-    for (; k < num_keys; ++k) dots_tile<kHeads, 1>(queries, keys + k * dims, dims, scores + k, stride);
+void dots_heads(const float* queries, const KeyRows& keys, int begin, int end, int64_t dims, float* scores,
+                int stride) {
+    int k = begin;
+    for (; k + kDotKeys <= end; k += kDotKeys)
+        dots_tile<kHeads, kDotKeys>(queries, keys.row(k), keys.pitch, dims, scores + k, stride);
+    for (; k < end; ++k) dots_tile<kHeads, 1>(queries, keys.row(k), keys.pitch, dims, scores + k, stride);
 }
 
-void dots(const float* queries, int heads, const float* keys, int num_keys, int64_t dims, float* scores, int stride) {
-    int h = 0;
-    for (; h + kDotHeads <= heads; h += kDotHeads)
-        dots_heads<kDotHeads>(queries + h * dims, keys, num_keys, dims, scores + h * stride, stride);
-    for (; h < heads; ++h) dots_heads<1>(queries + h * dims, keys, num_keys, dims, scores + h * stride, stride);
+// A few keys stay in the nearest cache while all heads go by.
+void dots(const float* queries, int heads, const KeyRows& keys, int64_t dims, float* scores, int stride) {
+    for (int begin = 0; begin < keys.count; begin += kNearKeys) {
+        const int end = keys.count - begin < kNearKeys ? keys.count : begin + kNearKeys;
+        int h = 0;
+        for (; h + kDotHeads <= heads; h += kDotHeads)
+            dots_heads<kDotHeads>(queries + h * dims, keys, begin, end, dims, scores + h * stride, stride);
+        for (; h < heads; ++h)
+            dots_heads<1>(queries + h * dims, keys, begin, end, dims, scores + h * stride, stride);
+    }
 }
 
 template <int kHeads, int kVectors>
-void blend_tile(const float* shares, int stride, const float* keys, int num_keys, int64_t dims, float* out) {
+void blend_tile(const float* shares, int stride, const KeyRows& keys, int64_t i, int64_t dims, float* out) {
     __m256 acc[kHeads][kVectors];
     for (int h = 0; h < kHeads; ++h)
-        for (int v = 0; v < kVectors; ++v) acc[h][v] = _mm256_loadu_ps(out + h * dims + 8 * v);
-    for (int k = 0; k < num_keys; ++k) {
+        for (int v = 0; v < kVectors; ++v) acc[h][v] = _mm256_loadu_ps(out + h * dims + i + 8 * v);
+    const float* row = keys.data + i;
+    for (int k = 0; k < keys.count; ++k, row += keys.pitch) {
         __m256 key[kVectors];
-        for (int v = 0; v < kVectors; ++v) key[v] = _mm256_loadu_ps(keys + k * dims + 8 * v);
+        for (int v = 0; v < kVectors; ++v) key[v] = _mm256_loadu_ps(row + 8 * v);
         for (int h = 0; h < kHeads; ++h) {
             const __m256 share = _mm256_set1_ps(shares[h * stride + k]);
             for (int v = 0; v < kVectors; ++v) acc[h][v] = _mm256_fmadd_ps(share, key[v], acc[h][v]);
         }
     }
     for (int h = 0; h < kHeads; ++h)
-        for (int v = 0; v < kVectors; ++v) _mm256_storeu_ps(out + h * dims + 8 * v, acc[h][v]);
+        for (int v = 0; v < kVectors; ++v) _mm256_storeu_ps(out + h * dims + i + 8 * v, acc[h][v]);
 }
 
-template <int kHeads>
-void blend_heads(const float* shares, int stride, const float* keys, int num_keys, int64_t dims, float* out) {
-    int64_t i = 0;
-    for (; i + 8 * kBlendVectors <= dims; i += 8 * kBlendVectors)
-        blend_tile<kHeads, kBlendVectors>(shares, stride, keys + i, num_keys, dims, out + i);
-    for (; i < dims; i += 8) blend_tile<kHeads, 1>(shares, stride, keys + i, num_keys, dims, out + i);
-}
-
-void blend(const float* shares, int stride, int heads, const float* keys, int num_keys, int64_t dims, float* out) {
+// A strip of channels of all keys stays in the nearest cache while all heads go by.
+template <int kVectors>
+void blend_strip(const float* shares, int stride, int heads, const KeyRows& keys, int64_t i, int64_t dims, float* out) {
     int h = 0;
     for (; h + kBlendHeads <= heads; h += kBlendHeads)
-        blend_heads<kBlendHeads>(shares + h * stride, stride, keys, num_keys, dims, out + h * dims);
-    for (; h < heads; ++h) blend_heads<1>(shares + h * stride, stride, keys, num_keys, dims, out + h * dims);
+        blend_tile<kBlendHeads, kVectors>(shares + h * stride, stride, keys, i, dims, out + h * dims);
+    for (; h < heads; ++h) blend_tile<1, kVectors>(shares + h * stride, stride, keys, i, dims, out + h * dims);
+}
+
+void blend(const float* shares, int stride, int heads, const KeyRows& keys, int64_t dims, float* out) {
+    int64_t i = 0;
+    for (; i + 8 * kBlendVectors <= dims; i += 8 * kBlendVectors)
+        blend_strip<kBlendVectors>(shares, stride, heads, keys, i, dims, out);
+    for (; i < dims; i += 8) blend_strip<1>(shares, stride, heads, keys, i, dims, out);
 }
 
 // Eight packed keys, one per lane: word j of a lane holds four codes + 12 of the key's dims 8 (j / 2) ..., the even
@@ -210,9 +219,11 @@ const RowLevel kAvx2Rows = {
     .mix_streams = mix_streams,
     .spread_streams = spread_streams,
     .pool_rows = pool_rows,
-    .attend = attend_with<dots, blend>,
+    .attend_kernels = float_attention<decode_row_wide, dots, blend>,
     .score_floats = score_with<dots>,
     .score_packed = score_packed,
+    .score_block = score_each<score_packed>,
+    .pick_best = pick_best,
 };
 
 }  // namespace whitedwarf

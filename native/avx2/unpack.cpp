@@ -47,6 +47,14 @@ void unpack_q2_k(const uint8_t* row, int64_t cols, Unpacked out) {
     }
 }
 
+void unpack_k_scales(const uint8_t* block, Unpacked out) {
+    const float d = half_at(block), dmin = half_at(block + 2);
+    for (int j = 0; j < 8; ++j) {
+        out.scales[j] = d * float(k_scale(block + 4, j));
+        out.mins[j] = dmin * float(k_min(block + 4, j));
+    }
+}
+
 void unpack_q4_k(const uint8_t* row, int64_t cols, Unpacked out) {
     const __m256i fifteen = _mm256_set1_epi8(15);
     for (; cols > 0; cols -= 256, row += 144, out.codes += 256, out.scales += 8, out.mins += 8) {
@@ -55,11 +63,67 @@ void unpack_q4_k(const uint8_t* row, int64_t cols, Unpacked out) {
             store32(out.codes + 64 * i, _mm256_and_si256(q, fifteen));
             store32(out.codes + 64 * i + 32, _mm256_and_si256(_mm256_srli_epi16(q, 4), fifteen));
         }
-        const float d = half_at(row), dmin = half_at(row + 2);
-        for (int j = 0; j < 8; ++j) {
-            out.scales[j] = d * float(k_scale(row + 4, j));
-            out.mins[j] = dmin * float(k_min(row + 4, j));
+        unpack_k_scales(row, out);
+    }
+}
+
+// 0xff where bit `bit` is set.
+__m256i where_set(__m256i bytes, int bit) {
+    const __m256i one = _mm256_set1_epi8(char(1 << bit));
+    return _mm256_cmpeq_epi8(_mm256_and_si256(bytes, one), one);
+}
+
+void unpack_q5_k(const uint8_t* row, int64_t cols, Unpacked out) {
+    const __m256i fifteen = _mm256_set1_epi8(15), sixteen = _mm256_set1_epi8(16);
+    for (; cols > 0; cols -= 256, row += 176, out.codes += 256, out.scales += 8, out.mins += 8) {
+        const __m256i high = load32(row + 16);
+        const auto with_fifth = [&](__m256i low, int bit) {
+            return _mm256_or_si256(_mm256_and_si256(low, fifteen), _mm256_and_si256(where_set(high, bit), sixteen));
+        };
+        for (int i = 0; i < 4; ++i) {
+            const __m256i q = load32(row + 48 + 32 * i);
+            store32(out.codes + 64 * i, with_fifth(q, 2 * i));
+            store32(out.codes + 64 * i + 32, with_fifth(_mm256_srli_epi16(q, 4), 2 * i + 1));
         }
+        unpack_k_scales(row, out);
+    }
+}
+
+void unpack_q3_k(const uint8_t* row, int64_t cols, Unpacked out) {
+    const __m256i three = _mm256_set1_epi8(3), four = _mm256_set1_epi8(4);
+    for (; cols > 0; cols -= 256, row += 110, out.codes += 256, out.scales += 16) {
+        const __m256i high = load32(row);
+        for (int i = 0; i < 8; ++i) {
+            const __m256i low = _mm256_and_si256(_mm256_srli_epi16(load32(row + 32 + i / 4 * 32), i % 4 * 2), three);
+            store32(out.codes + 32 * i, _mm256_sub_epi8(low, _mm256_andnot_si256(where_set(high, i), four)));
+        }
+        const uint8_t* sc = row + 96;
+        const float d = half_at(row + 108);
+        for (int s = 0; s < 16; ++s) {
+            const int low = s < 8 ? sc[s] & 15 : sc[s - 8] >> 4;
+            out.scales[s] = d * float((low | (sc[8 + s % 4] >> (s / 4 * 2) & 3) << 4) - 32);
+        }
+    }
+}
+
+void unpack_q6_k(const uint8_t* row, int64_t cols, Unpacked out) {
+    const __m256i three = _mm256_set1_epi8(3), fifteen = _mm256_set1_epi8(15), middle = _mm256_set1_epi8(32);
+    for (; cols > 0; cols -= 256, row += 210, out.codes += 256, out.scales += 16) {
+        for (int i = 0; i < 8; ++i) {
+            const int half = i / 4, quarter = i % 4;
+            const __m256i q = _mm256_srli_epi16(load32(row + half * 64 + quarter % 2 * 32), quarter / 2 * 4);
+            const __m256i top = _mm256_srli_epi16(load32(row + 128 + half * 32), quarter * 2);
+            const __m256i high = _mm256_slli_epi16(_mm256_and_si256(top, three), 4);
+            store32(out.codes + 32 * i,
+                    _mm256_sub_epi8(_mm256_or_si256(_mm256_and_si256(q, fifteen), high), middle));
+        }
+        const __m128i sc = load16(row + 192);
+        const __m256 d = _mm256_set1_ps(half_at(row + 208));
+        const auto put = [&](__m128i eight, float* to) {
+            _mm256_storeu_ps(to, _mm256_mul_ps(d, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(eight))));
+        };
+        put(sc, out.scales);
+        put(_mm_srli_si128(sc, 8), out.scales + 8);
     }
 }
 
@@ -88,8 +152,14 @@ Unpack unpacker(Type type) {
             return unpack_q8_0;
         case Q2_K:
             return unpack_q2_k;
+        case Q3_K:
+            return unpack_q3_k;
         case Q4_K:
             return unpack_q4_k;
+        case Q5_K:
+            return unpack_q5_k;
+        case Q6_K:
+            return unpack_q6_k;
         case IQ2_XXS:
             return unpack_iq2_xxs;
         case MXFP4:

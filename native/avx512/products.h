@@ -11,6 +11,10 @@ void unpack(Type type, const uint8_t* row, int64_t cols, Unpacked out);
 void quantise(const float* x, int64_t first, int64_t count, const IntegerRows& out, int64_t row);
 void quantise_twice(const float* x, int64_t first, int64_t count, const IntegerRows& out, int64_t row);  // and columns
 
+// Up to so many activation rows go straight from the blocks: faster than tiles and than AMX, from cache and from memory,
+// for every format (docs/log.md).
+constexpr int64_t kFewRows = 8;
+
 // Integer products: any number of activation rows; many of them through an interleaved tile.
 void multiply(const Layout& layout, const uint8_t* weights, int64_t row_bytes, int num_rows, int64_t cols,
               const IntegerRows& x, RowList list, Output out, uint8_t* scratch);

@@ -1,4 +1,5 @@
 // The row kernels of row_level.h with AVX-512: tiles of heads and keys, and index scores as integer products.
+#include "avx512/index_lanes.h"
 #include "avx512/vectors.h"
 #include "row_arithmetic.h"
 
@@ -6,7 +7,10 @@ namespace whitedwarf {
 namespace {
 
 constexpr int kTile = 4;  // heads and keys (or vectors of channels) that meet in registers: 16 accumulators
+constexpr int kNearKeys = 12;  // keys of 2 KB each that share the nearest cache with four queries
 constexpr int kKeyLanes = 16;
+constexpr int kAlignedHeads = 8;
+constexpr int kAlignedOffset = 96;
 constexpr int kMaxKeyWords = kMaxRowDims / 8;
 
 __m512 e4m3_to_floats(const uint8_t* codes, __m512 scale) {
@@ -28,9 +32,10 @@ void decode_halves(const uint8_t* row, int count, float* out) {
 void decode_kv(const RowFormat& format, const uint8_t* row, float* out) {
     const int plain = format.plain();
     const uint8_t* scales = row + plain;
-    for (int i = 0; i < plain; i += 16) {
-        const __m512 scale = _mm512_set1_ps(power_of_two(scales[i / kKvBlock] - kE8m0Bias));
-        _mm512_storeu_ps(out + i, e4m3_to_floats(row + i, scale));
+    for (int start = 0; start < plain; start += kKvBlock) {
+        const __m512 scale = _mm512_set1_ps(power_of_two(scales[start / kKvBlock] - kE8m0Bias));
+        const int end = start + kKvBlock < plain ? start + kKvBlock : plain;
+        for (int i = start; i < end; i += 16) _mm512_storeu_ps(out + i, e4m3_to_floats(row + i, scale));
     }
     if (format.kind == RowKind::packed_kv)
         std::memcpy(out + plain, row + format.tail_offset(), size_t(4) * format.rope_dims);
@@ -84,7 +89,7 @@ __m512 fold_tile(const __m512 (*acc)[kTile]) {
 }
 
 template <int kHeads, int kKeys>
-void dots_tile(const float* queries, const float* keys, int64_t dims, float* scores, int stride) {
+void dots_tile(const float* queries, const float* keys, int64_t pitch, int64_t dims, float* scores, int stride) {
     __m512 acc[kKeys][kHeads];
     for (int k = 0; k < kKeys; ++k)
         for (int h = 0; h < kHeads; ++h) acc[k][h] = _mm512_setzero_ps();
@@ -92,7 +97,7 @@ void dots_tile(const float* queries, const float* keys, int64_t dims, float* sco
         __m512 query[kHeads];
         for (int h = 0; h < kHeads; ++h) query[h] = _mm512_loadu_ps(queries + h * dims + i);
         for (int k = 0; k < kKeys; ++k) {
-            const __m512 key = _mm512_loadu_ps(keys + k * dims + i);
+            const __m512 key = _mm512_loadu_ps(keys + k * pitch + i);
             for (int h = 0; h < kHeads; ++h) acc[k][h] = _mm512_fmadd_ps(query[h], key, acc[k][h]);
         }
     }
@@ -109,50 +114,57 @@ void dots_tile(const float* queries, const float* keys, int64_t dims, float* sco
 }
 
 template <int kHeads>
-void dots_heads(const float* queries, const float* keys, int num_keys, int64_t dims, float* scores, int stride) {
-    int k = 0;
-    for (; k + kTile <= num_keys; k += kTile)
-        dots_tile<kHeads, kTile>(queries, keys + k * dims, dims, scores + k, stride);
-    for (; k < num_keys; ++k) dots_tile<kHeads, 1>(queries, keys + k * dims, dims, scores + k, stride);
+void dots_heads(const float* queries, const KeyRows& keys, int begin, int end, int64_t dims, float* scores,
+                int stride) {
+    int k = begin;
+    for (; k + kTile <= end; k += kTile)
+        dots_tile<kHeads, kTile>(queries, keys.row(k), keys.pitch, dims, scores + k, stride);
+    for (; k < end; ++k) dots_tile<kHeads, 1>(queries, keys.row(k), keys.pitch, dims, scores + k, stride);
 }
 
-void dots(const float* queries, int heads, const float* keys, int num_keys, int64_t dims, float* scores, int stride) {
-    int h = 0;
-    for (; h + kTile <= heads; h += kTile)
-        dots_heads<kTile>(queries + h * dims, keys, num_keys, dims, scores + h * stride, stride);
-    for (; h < heads; ++h) dots_heads<1>(queries + h * dims, keys, num_keys, dims, scores + h * stride, stride);
+// A few keys stay in the nearest cache while all heads go by.
+void dots(const float* queries, int heads, const KeyRows& keys, int64_t dims, float* scores, int stride) {
+    for (int begin = 0; begin < keys.count; begin += kNearKeys) {
+        const int end = keys.count - begin < kNearKeys ? keys.count : begin + kNearKeys;
+        int h = 0;
+        for (; h + kTile <= heads; h += kTile)
+            dots_heads<kTile>(queries + h * dims, keys, begin, end, dims, scores + h * stride, stride);
+        for (; h < heads; ++h)
+            dots_heads<1>(queries + h * dims, keys, begin, end, dims, scores + h * stride, stride);
+    }
 }
 
 template <int kHeads, int kVectors>
-void blend_tile(const float* shares, int stride, const float* keys, int num_keys, int64_t dims, float* out) {
+void blend_tile(const float* shares, int stride, const KeyRows& keys, int64_t i, int64_t dims, float* out) {
     __m512 acc[kHeads][kVectors];
     for (int h = 0; h < kHeads; ++h)
-        for (int v = 0; v < kVectors; ++v) acc[h][v] = _mm512_loadu_ps(out + h * dims + 16 * v);
-    for (int k = 0; k < num_keys; ++k) {
+        for (int v = 0; v < kVectors; ++v) acc[h][v] = _mm512_loadu_ps(out + h * dims + i + 16 * v);
+    const float* row = keys.data + i;
+    for (int k = 0; k < keys.count; ++k, row += keys.pitch) {
         __m512 key[kVectors];
-        for (int v = 0; v < kVectors; ++v) key[v] = _mm512_loadu_ps(keys + k * dims + 16 * v);
+        for (int v = 0; v < kVectors; ++v) key[v] = _mm512_loadu_ps(row + 16 * v);
         for (int h = 0; h < kHeads; ++h) {
             const __m512 share = _mm512_set1_ps(shares[h * stride + k]);
             for (int v = 0; v < kVectors; ++v) acc[h][v] = _mm512_fmadd_ps(share, key[v], acc[h][v]);
         }
     }
     for (int h = 0; h < kHeads; ++h)
-        for (int v = 0; v < kVectors; ++v) _mm512_storeu_ps(out + h * dims + 16 * v, acc[h][v]);
+        for (int v = 0; v < kVectors; ++v) _mm512_storeu_ps(out + h * dims + i + 16 * v, acc[h][v]);
 }
 
-template <int kHeads>
-void blend_heads(const float* shares, int stride, const float* keys, int num_keys, int64_t dims, float* out) {
-    int64_t i = 0;
-    for (; i + 16 * kTile <= dims; i += 16 * kTile)
-        blend_tile<kHeads, kTile>(shares, stride, keys + i, num_keys, dims, out + i);
-    for (; i < dims; i += 16) blend_tile<kHeads, 1>(shares, stride, keys + i, num_keys, dims, out + i);
-}
-
-void blend(const float* shares, int stride, int heads, const float* keys, int num_keys, int64_t dims, float* out) {
+// A strip of channels of all keys stays in the nearest cache while all heads go by.
+template <int kVectors>
+void blend_strip(const float* shares, int stride, int heads, const KeyRows& keys, int64_t i, int64_t dims, float* out) {
     int h = 0;
     for (; h + kTile <= heads; h += kTile)
-        blend_heads<kTile>(shares + h * stride, stride, keys, num_keys, dims, out + h * dims);
-    for (; h < heads; ++h) blend_heads<1>(shares + h * stride, stride, keys, num_keys, dims, out + h * dims);
+        blend_tile<kTile, kVectors>(shares + h * stride, stride, keys, i, dims, out + h * dims);
+    for (; h < heads; ++h) blend_tile<1, kVectors>(shares + h * stride, stride, keys, i, dims, out + h * dims);
+}
+
+void blend(const float* shares, int stride, int heads, const KeyRows& keys, int64_t dims, float* out) {
+    int64_t i = 0;
+    for (; i + 16 * kTile <= dims; i += 16 * kTile) blend_strip<kTile>(shares, stride, heads, keys, i, dims, out);
+    for (; i < dims; i += 16) blend_strip<1>(shares, stride, heads, keys, i, dims, out);
 }
 
 // Sixteen packed keys, one per lane: word j of a lane holds four codes + 12 of the key's dims 8 (j / 2) ..., the even
@@ -226,6 +238,51 @@ void score_packed(const IndexQuery& query, const uint8_t* keys, int64_t stride, 
     }
 }
 
+// sum over the heads of factor * max(0, product), head after head; codes are 96 too large.
+template <int kHeads>
+__m512 score_aligned_heads(const IndexQuery& query, int head, const avx512::AlignedKeys& keys, __m512 score) {
+    __m512i acc[kHeads];
+    for (int h = 0; h < kHeads; ++h) acc[h] = _mm512_set1_epi32(-kAlignedOffset * query.aligned_sums[head + h]);
+    const int8_t* codes = query.aligned + head * kAlignedDims;
+    for (int word = 0; word < avx512::kLaneWords; ++word)
+        for (int h = 0; h < kHeads; ++h) {
+            const uint32_t four = load_u32(reinterpret_cast<const uint8_t*>(codes + h * kAlignedDims + 4 * word));
+            acc[h] = _mm512_dpbusd_epi32(acc[h], keys.words[word], _mm512_set1_epi32(int(four)));
+        }
+    for (int h = 0; h < kHeads; ++h) {
+        const __m512 positive = _mm512_cvtepi32_ps(_mm512_max_epi32(acc[h], _mm512_setzero_si512()));
+        score = _mm512_add_ps(score, _mm512_mul_ps(_mm512_set1_ps(query.factors[head + h]), positive));
+    }
+    return score;
+}
+
+__m512 score_aligned(const IndexQuery& query, const avx512::AlignedKeys& keys) {
+    __m512 score = _mm512_setzero_ps();
+    int head = 0;
+    for (; head + kAlignedHeads <= query.heads; head += kAlignedHeads)
+        score = score_aligned_heads<kAlignedHeads>(query, head, keys, score);
+    for (; head < query.heads; ++head) score = score_aligned_heads<1>(query, head, keys, score);
+    return _mm512_mul_ps(score, keys.scales);
+}
+
+void score_block(const IndexQuery* queries, int num_queries, const uint8_t* keys, int64_t stride, int64_t num_keys,
+                 float* scores, int64_t pitch) {
+    avx512::AlignedKeys lanes;
+    for (int64_t k = 0; k < num_keys; k += kKeyLanes) {
+        const int count = int(num_keys - k < kKeyLanes ? num_keys - k : kKeyLanes);
+        lanes.is_aligned = false;
+        if (queries[0].dims == kAlignedDims)
+            avx512::load_aligned<kAlignedOffset>(keys + k * stride, stride, count, lanes);
+        for (int q = 0; q < num_queries; ++q) {
+            float* out = scores + q * pitch + k;
+            if (lanes.is_aligned && queries[q].aligned)
+                _mm512_mask_storeu_ps(out, __mmask16((1u << count) - 1), score_aligned(queries[q], lanes));
+            else
+                score_packed(queries[q], keys + k * stride, stride, count, out);
+        }
+    }
+}
+
 }  // namespace
 
 const RowLevel kAvx512Rows = {
@@ -237,9 +294,11 @@ const RowLevel kAvx512Rows = {
     .mix_streams = mix_streams,
     .spread_streams = spread_streams,
     .pool_rows = pool_rows,
-    .attend = attend_with<dots, blend>,
+    .attend_kernels = float_attention<decode_row_wide, dots, blend>,
     .score_floats = score_with<dots>,
     .score_packed = score_packed,
+    .score_block = score_block,
+    .pick_best = avx512::pick_best_wide,
 };
 
 }  // namespace whitedwarf

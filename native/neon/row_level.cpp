@@ -7,6 +7,7 @@ namespace {
 
 constexpr int kDotHeads = 2, kDotKeys = 3;          // times four vectors: 24 accumulators
 constexpr int kBlendHeads = 4, kBlendVectors = 4;  // 16 accumulators
+constexpr int kNearKeys = 9;  // keys of 2 KB each that share the nearest cache with two queries
 constexpr int kKeyLanes = 4;
 constexpr int kMaxKeyWords = kMaxRowDims / 8;
 
@@ -62,7 +63,7 @@ float sum_lanes16(const float32x4_t* acc) {
 }
 
 template <int kHeads, int kKeys>
-void dots_tile(const float* queries, const float* keys, int64_t dims, float* scores, int stride) {
+void dots_tile(const float* queries, const float* keys, int64_t pitch, int64_t dims, float* scores, int stride) {
     float32x4_t acc[kHeads][kKeys][4];
     for (int h = 0; h < kHeads; ++h)
         for (int k = 0; k < kKeys; ++k)
@@ -72,7 +73,7 @@ void dots_tile(const float* queries, const float* keys, int64_t dims, float* sco
             float32x4_t query[kHeads];
             for (int h = 0; h < kHeads; ++h) query[h] = vld1q_f32(queries + h * dims + i + 4 * part);
             for (int k = 0; k < kKeys; ++k) {
-                const float32x4_t key = vld1q_f32(keys + k * dims + i + 4 * part);
+                const float32x4_t key = vld1q_f32(keys + k * pitch + i + 4 * part);
                 for (int h = 0; h < kHeads; ++h) acc[h][k][part] = vfmaq_f32(acc[h][k][part], query[h], key);
             }
         }
@@ -81,43 +82,50 @@ void dots_tile(const float* queries, const float* keys, int64_t dims, float* sco
 }
 
 template <int kHeads>
-void dots_heads(const float* queries, const float* keys, int num_keys, int64_t dims, float* scores, int stride) {
-    int k = 0;
-    for (; k + kDotKeys <= num_keys; k += kDotKeys)
-        dots_tile<kHeads, kDotKeys>(queries, keys + k * dims, dims, scores + k, stride);
-    for (; k < num_keys; ++k) dots_tile<kHeads, 1>(queries, keys + k * dims, dims, scores + k, stride);
+void dots_heads(const float* queries, const KeyRows& keys, int begin, int end, int64_t dims, float* scores,
+                int stride) {
+    int k = begin;
+    for (; k + kDotKeys <= end; k += kDotKeys)
+        dots_tile<kHeads, kDotKeys>(queries, keys.row(k), keys.pitch, dims, scores + k, stride);
+    for (; k < end; ++k) dots_tile<kHeads, 1>(queries, keys.row(k), keys.pitch, dims, scores + k, stride);
 }
 
-void dots(const float* queries, int heads, const float* keys, int num_keys, int64_t dims, float* scores, int stride) {
-    int h = 0;
-    for (; h + kDotHeads <= heads; h += kDotHeads)
-        dots_heads<kDotHeads>(queries + h * dims, keys, num_keys, dims, scores + h * stride, stride);
-    for (; h < heads; ++h) dots_heads<1>(queries + h * dims, keys, num_keys, dims, scores + h * stride, stride);
+// A few keys stay in the nearest cache while all heads go by.
+void dots(const float* queries, int heads, const KeyRows& keys, int64_t dims, float* scores, int stride) {
+    for (int begin = 0; begin < keys.count; begin += kNearKeys) {
+        const int end = keys.count - begin < kNearKeys ? keys.count : begin + kNearKeys;
+        int h = 0;
+        for (; h + kDotHeads <= heads; h += kDotHeads)
+            dots_heads<kDotHeads>(queries + h * dims, keys, begin, end, dims, scores + h * stride, stride);
+        for (; h < heads; ++h)
+            dots_heads<1>(queries + h * dims, keys, begin, end, dims, scores + h * stride, stride);
+    }
 }
 
 template <int kHeads>
-void blend_tile(const float* shares, int stride, const float* keys, int num_keys, int64_t dims, float* out) {
+void blend_tile(const float* shares, int stride, const KeyRows& keys, int64_t i, int64_t dims, float* out) {
     float32x4_t acc[kHeads][kBlendVectors];
     for (int h = 0; h < kHeads; ++h)
-        for (int v = 0; v < kBlendVectors; ++v) acc[h][v] = vld1q_f32(out + h * dims + 4 * v);
-    for (int k = 0; k < num_keys; ++k) {
+        for (int v = 0; v < kBlendVectors; ++v) acc[h][v] = vld1q_f32(out + h * dims + i + 4 * v);
+    const float* row = keys.data + i;
+    for (int k = 0; k < keys.count; ++k, row += keys.pitch) {
         float32x4_t key[kBlendVectors];
-        for (int v = 0; v < kBlendVectors; ++v) key[v] = vld1q_f32(keys + k * dims + 4 * v);
+        for (int v = 0; v < kBlendVectors; ++v) key[v] = vld1q_f32(row + 4 * v);
         for (int h = 0; h < kHeads; ++h)
             for (int v = 0; v < kBlendVectors; ++v) acc[h][v] = vfmaq_n_f32(acc[h][v], key[v], shares[h * stride + k]);
     }
     for (int h = 0; h < kHeads; ++h)
-        for (int v = 0; v < kBlendVectors; ++v) vst1q_f32(out + h * dims + 4 * v, acc[h][v]);
+        for (int v = 0; v < kBlendVectors; ++v) vst1q_f32(out + h * dims + i + 4 * v, acc[h][v]);
 }
 
-void blend(const float* shares, int stride, int heads, const float* keys, int num_keys, int64_t dims, float* out) {
-    int h = 0;
-    for (; h + kBlendHeads <= heads; h += kBlendHeads)
-        for (int64_t i = 0; i < dims; i += 4 * kBlendVectors)
-            blend_tile<kBlendHeads>(shares + h * stride, stride, keys + i, num_keys, dims, out + h * dims + i);
-    for (; h < heads; ++h)
-        for (int64_t i = 0; i < dims; i += 4 * kBlendVectors)
-            blend_tile<1>(shares + h * stride, stride, keys + i, num_keys, dims, out + h * dims + i);
+// A strip of channels of all keys stays in the nearest cache while all heads go by.
+void blend(const float* shares, int stride, int heads, const KeyRows& keys, int64_t dims, float* out) {
+    for (int64_t i = 0; i < dims; i += 4 * kBlendVectors) {
+        int h = 0;
+        for (; h + kBlendHeads <= heads; h += kBlendHeads)
+            blend_tile<kBlendHeads>(shares + h * stride, stride, keys, i, dims, out + h * dims);
+        for (; h < heads; ++h) blend_tile<1>(shares + h * stride, stride, keys, i, dims, out + h * dims);
+    }
 }
 
 // Four packed keys, one per lane: word j of a lane holds four doubled codes of the key's dims 8 (j / 2) ..., the even
@@ -187,9 +195,11 @@ const RowLevel kNeonRows = {
     .mix_streams = mix_streams,
     .spread_streams = spread_streams,
     .pool_rows = pool_rows,
-    .attend = attend_with<dots, blend>,
+    .attend_kernels = float_attention<decode_row_wide, dots, blend>,
     .score_floats = score_with<dots>,
     .score_packed = score_packed,
+    .score_block = score_each<score_packed>,
+    .pick_best = pick_best,
 };
 
 }  // namespace whitedwarf

@@ -12,17 +12,17 @@ float dot(const float* a, const float* b, int64_t dims) {
     return sum_lanes(acc, kFloatLanes);
 }
 
-void dots(const float* queries, int heads, const float* keys, int num_keys, int64_t dims, float* scores, int stride) {
+void dots(const float* queries, int heads, const KeyRows& keys, int64_t dims, float* scores, int stride) {
     for (int h = 0; h < heads; ++h)
-        for (int k = 0; k < num_keys; ++k) scores[h * stride + k] = dot(queries + h * dims, keys + k * dims, dims);
+        for (int k = 0; k < keys.count; ++k) scores[h * stride + k] = dot(queries + h * dims, keys.row(k), dims);
 }
 
-void blend(const float* shares, int stride, int heads, const float* keys, int num_keys, int64_t dims, float* out) {
+void blend(const float* shares, int stride, int heads, const KeyRows& keys, int64_t dims, float* out) {
     for (int h = 0; h < heads; ++h)
-        for (int k = 0; k < num_keys; ++k) {
+        for (int k = 0; k < keys.count; ++k) {
             const float share = shares[h * stride + k];
             for (int64_t i = 0; i < dims; ++i)
-                out[h * dims + i] = std::fma(share, keys[k * dims + i], out[h * dims + i]);
+                out[h * dims + i] = std::fma(share, keys.row(k)[i], out[h * dims + i]);
         }
 }
 
@@ -69,9 +69,11 @@ const RowLevel kScalarRows = {
     .mix_streams = mix_streams,
     .spread_streams = spread_streams,
     .pool_rows = pool_rows,
-    .attend = attend_with<dots, blend>,
+    .attend_kernels = float_attention<decode_row, dots, blend>,
     .score_floats = score_with<dots>,
     .score_packed = score_packed,
+    .score_block = score_each<score_packed>,
+    .pick_best = pick_best,
 };
 
 }  // namespace whitedwarf

@@ -71,12 +71,20 @@ void check_rows(int dims) {
 }
 
 void check_attend(int dims, int heads, int num_keys) {
-    const auto queries = random_floats(heads * dims), keys = random_floats(num_keys * dims);
+    const RowFormat format{RowKind::packed_kv, dims, 16};
+    const auto queries = random_floats(heads * dims);
+    const auto keys = stored(format, num_keys);
+    std::vector<StoredRow> rows;
+    for (int k = 0; k < num_keys; ++k) rows.push_back({&format, keys.data() + k * format.row_bytes()});
     compare("attend", dims, heads * (dims + 2), [&](auto& level, float* out) {
-        std::vector<float> scores(heads * kAttendKeys);
+        const AttendKernels& kernels = level.attend_kernels(format, format);
+        std::vector<float> scores(heads * kernels.block_keys);
+        std::vector<uint8_t> block(kernels.block_bytes(format));
+        kernels.take_keys(rows.data(), num_keys, format, block.data());
         float* top = out + heads * dims;
-        const Heads state{queries.data(), heads, top, top + heads, out};
-        for (int round = 0; round < 2; ++round) level.attend(state, keys.data(), num_keys, dims, 0.125f, scores.data());
+        const Heads state{queries.data(), nullptr, heads, top, top + heads, out};
+        for (int round = 0; round < 2; ++round)
+            kernels.attend(state, block.data(), num_keys, format, 0.125f, scores.data());
     });
 }
 
@@ -89,7 +97,8 @@ void check_scores(int dims, int heads, int num_keys) {
     std::vector<float> scales(heads * dims / kKeyBlock, 0.25f);
     std::vector<int32_t> sums(scales.size());
     for (size_t i = 0; i < codes.size(); ++i) sums[i / kKeyBlock] += codes[i] = kMxfp4Codes[random_bits() % 16];
-    const IndexQuery query{values.data(), weights.data(), heads, dims, codes.data(), scales.data(), sums.data()};
+    const IndexQuery query{values.data(), weights.data(), heads, dims, codes.data(), scales.data(), sums.data(),
+                           {},            {},             {}};
     compare("score_packed", dims, num_keys, [&](auto& level, float* out) {
         level.score_packed(query, keys.data(), int64_t(format.row_bytes()), num_keys, out);
     });

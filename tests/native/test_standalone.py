@@ -21,7 +21,7 @@ DRIVERS = {
         ("dispatch", "pool", "matmul", "experts"),
         ("float", "level", "multiply", "panel", "tile", "unpack"),
     ),
-    "neon_rows_driver": (("rows", "row_level"), ("row_level",)),
+    "neon_rows_driver": (("rows", "row_level", "pick"), ("row_level",)),
 }
 FLAGS = ("-std=c++20", "-O1", "-Wall", "-Wextra", "-ffp-contract=off", "-pthread", f"-I{NATIVE}")
 AVX2 = ("-mavx2", "-mfma", "-mf16c", "-mbmi2")
@@ -30,7 +30,15 @@ LEVEL_FLAGS = {
     "neon": ("-march=armv8.2-a+dotprod",),
     "avx2": AVX2,
     "avx512": (*AVX512, "-Wno-uninitialized", "-Wno-maybe-uninitialized"),
-    "amx": (*AVX512, "-mamx-tile", "-mamx-int8", "-Wno-uninitialized", "-Wno-maybe-uninitialized"),
+    "amx": (
+        *AVX512,
+        "-mavx512bf16",
+        "-mamx-tile",
+        "-mamx-int8",
+        "-mamx-bf16",
+        "-Wno-uninitialized",
+        "-Wno-maybe-uninitialized",
+    ),
 }
 CROSS_COMPILER = shutil.which("aarch64-linux-gnu-g++")
 EMULATOR = shutil.which("qemu-aarch64")
