@@ -4,13 +4,12 @@
 
 namespace whitedwarf {
 
-const Level kAmx = [] {
-    Level level = kAvx512;
-    level.name = "amx";
-    level.quantise = avx512::quantise_twice;
-    level.multiply = amx::multiply;
-    level.scratch_bytes = amx::scratch_bytes;
-    return level;
-}();
+const Level kAmx = {"amx",
+                    avx512::quantise_twice,
+                    amx::multiply,
+                    avx512::multiply_float,
+                    amx::scratch_bytes,
+                    avx512::decode,
+                    avx512::swiglu};
 
 }  // namespace whitedwarf
