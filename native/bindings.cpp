@@ -199,6 +199,7 @@ NB_MODULE(_native, module) {
                 "Read every byte with all threads; returns the xor of its 8-byte words (a tail below 8 is left out).");
     bind_attention(kernels);
     bind_spans(kernels);
+    bind_fused(kernels);
     bind_peaks(kernels);
     bind_text(module);
     bind_segments(module);

@@ -38,21 +38,6 @@ void rms_norm_rows(Kernels& self, Floats x, Floats weight, double epsilon, Float
     run_unlocked(self, [&] { rms_norm(machine(self), x.data(), weight.data(), epsilon, n, dims, out.data()); });
 }
 
-HyperShape hyper_shape(const Floats& streams) {
-    check_ndim("streams", streams, 3);
-    const int64_t num_streams = int64_t(streams.shape(1));
-    require(num_streams >= 1 && num_streams <= kMaxStreams, "streams must be 1 to 8; got ", num_streams);
-    return {int64_t(streams.shape(0)), int(num_streams), int64_t(streams.shape(2))};
-}
-
-HyperProduct hyper_product(Kernels& self, const Floats& streams, const Matrix& mix, int64_t mixes, bool quality) {
-    const HyperShape shape = hyper_shape(streams);
-    const MatrixView& view = mix.view;
-    require(view.experts == 1 && view.rows == mixes && view.cols == shape.num_streams * shape.dims,
-            "mix must be (", mixes, ", ", shape.num_streams * shape.dims, "); got (", view.rows, ", ", view.cols, ")");
-    return {self, streams.data(), view, quality};
-}
-
 void hyper_in_rows(Kernels& self, Floats streams, const Matrix& mix, Floats base, Floats scale, Floats norm,
                    double rms_epsilon, double epsilon, int iterations, FloatsOut out, FloatsOut post,
                    FloatsOut combination, bool quality) {

@@ -23,6 +23,7 @@ using BytesOut = Array<uint8_t>;
 
 // A message is put together when it is needed, and only then: these checks stand before every operation of every layer.
 inline void add_text(std::string& text, const char* part) { text += part; }
+inline void add_text(std::string& text, const std::string& part) { text += part; }
 inline void add_text(std::string& text, int64_t part) { text += std::to_string(part); }
 template <typename T>
 void add_text(std::string& text, const Array<T>& part) {
@@ -100,6 +101,21 @@ inline int check_turns(const Floats& turns, int64_t n, const RowFormat& format) 
     check("turns", turns, {n, half, 2});
     require(2 * half <= format.dims, "turns must turn at most ", format.dims, " dims; got ", turns);
     return int(half);
+}
+
+inline HyperShape hyper_shape(const Floats& streams) {
+    check_ndim("streams", streams, 3);
+    const int64_t num_streams = int64_t(streams.shape(1));
+    require(num_streams >= 1 && num_streams <= kMaxStreams, "streams must be 1 to 8; got ", num_streams);
+    return {int64_t(streams.shape(0)), int(num_streams), int64_t(streams.shape(2))};
+}
+
+inline HyperProduct hyper_product(Kernels& self, const Floats& streams, const Matrix& mix, int64_t mixes, bool quality) {
+    const HyperShape shape = hyper_shape(streams);
+    const MatrixView& view = mix.view;
+    require(view.experts == 1 && view.rows == mixes && view.cols == shape.num_streams * shape.dims,
+            "mix must be (", mixes, ", ", shape.num_streams * shape.dims, "); got (", view.rows, ", ", view.cols, ")");
+    return {self, streams.data(), view, quality};
 }
 
 }  // namespace whitedwarf

@@ -86,8 +86,14 @@ struct Middle {
 struct Network {
     const FeedForward& ffn;
     Plan plan;
+    bool is_gathered;  // integers come one row for each pair, in the order of the plan, not one for each token
     Activations for_gate{}, for_up{};
     Middle middle{};
+
+    RowList rows(const Group& group, const Activations& x) const {
+        const auto& rows = is_gathered && x.integers.granule ? plan.identity : plan.token;
+        return {rows.data() + group.begin, group.count};
+    }
 
     int64_t tiles() const { return pieces(ffn.gate.rows, kTileRows); }
     int64_t items() const { return int64_t(plan.groups.size()) * tiles(); }
@@ -102,10 +108,12 @@ void fill_middle(const Kernels& kernels, const Network& network, int64_t item, f
     const Group& group = plan.groups[item / network.tiles()];
     const int64_t first = item % network.tiles() * kTileRows;
     const int height = tile_height(ffn.gate.rows, first);
-    const RowList list{plan.token.data() + group.begin, group.count};
     float *g = products, *u = products + group.count * kTileRows;
-    kernels.multiply_tile(ffn.gate, group.expert, first, height, network.for_gate, list, {g, kTileRows}, scratch);
-    kernels.multiply_tile(ffn.up, group.expert, first, height, network.for_up, list, {u, kTileRows}, scratch);
+    const auto multiply = [&](const MatrixView& w, const Activations& x, float* to) {
+        kernels.multiply_tile(w, group.expert, first, height, x, network.rows(group, x), {to, kTileRows}, scratch);
+    };
+    multiply(ffn.gate, network.for_gate, g);
+    multiply(ffn.up, network.for_up, u);
     for (int64_t i = 0; i < group.count; ++i, g += kTileRows, u += kTileRows) {
         const int64_t pair = group.begin + i;
         kernels.level().swiglu(g, u, height, ffn.limit, plan.weight[pair], g);
@@ -138,19 +146,23 @@ void add_rows(const Kernels& kernels, const Network& network, int64_t begin, int
 
 }  // namespace
 
-// Input in each form that some weights want, made once.
+// Input in each form that some weights want, made once; of the listed rows of x, or of all in their order.
 class Kernels::Inputs {
 public:
-    Inputs(Kernels& kernels, const float* x, int64_t rows, bool quality)
-        : kernels_(kernels), x_(x), rows_(rows), quality_(quality) {}
+    Inputs(Kernels& kernels, const float* x, int64_t rows, const int32_t* list, bool quality, Scratch* scratch)
+        : kernels_(kernels), x_(x), rows_(rows), list_(list), quality_(quality), scratch_(scratch) {}
 
     Activations operator()(const MatrixView& w) {
         const int granule = quality_ ? 0 : w.layout->granule;
+        if (granule == 0) return {{x_, w.cols}, {}};
         for (const Activations& made : made_)
             if (made.integers.granule == granule) return made;
-        Scratch& scratch = made_.empty() ? kernels_.input_ : kernels_.second_input_;
-        if (granule == 0) return {{x_, w.cols}, {}};
-        made_.push_back(kernels_.prepare(x_, rows_, w, false, scratch));
+        made_.push_back({{x_, w.cols}, kernels_.reserve_integers(scratch_[made_.size()], rows_, w.cols, granule)});
+        kernels_.pool_.split(rows_, [&](int64_t begin, int64_t end, int) {
+            for (int64_t row = begin; row < end; ++row)
+                kernels_.level_.quantise(x_ + (list_ ? list_[row] : row) * w.cols, 0, w.cols, made_.back().integers,
+                                         row);
+        });
         return made_.back();
     }
 
@@ -158,7 +170,9 @@ private:
     Kernels& kernels_;
     const float* x_;
     int64_t rows_;
+    const int32_t* list_;
     bool quality_;
+    Scratch* scratch_;               // one for each granule
     std::vector<Activations> made_;  // of granules 32 and 16
 };
 
@@ -167,15 +181,19 @@ void Kernels::experts(const float* x, const Routing& routing, const FeedForward&
     const int64_t tokens = routing.tokens, depth = routed.down.rows;
     // The shared expert's tiles are the largest: they are handed out first.
     std::vector<Network> networks;
-    if (shared) networks.push_back({*shared, Plan(tokens)});
-    networks.push_back({routed, Plan(routing, routed.gate.experts)});
+    if (shared) networks.push_back({*shared, Plan(tokens), false});
+    networks.push_back({routed, Plan(routing, routed.gate.experts), tokens > kFewTokens});
 
-    Inputs inputs(*this, x, tokens, quality);
+    Inputs inputs(*this, x, tokens, nullptr, quality, inputs_);
+    // Many tokens: an expert's rows lie side by side, or every tile of weights would have to gather them.
+    const auto& pairs_in_order = networks.back().plan.token;
+    Inputs gathered(*this, x, int64_t(pairs_in_order.size()), pairs_in_order.data(), quality, gathered_);
     int64_t longest = 0, kernel_bytes = 0, items = 0;
     for (Network& network : networks) {
         const FeedForward& ffn = network.ffn;
-        network.for_gate = inputs(ffn.gate);
-        network.for_up = inputs(ffn.up);
+        Inputs& own = network.is_gathered ? gathered : inputs;
+        network.for_gate = own(ffn.gate);
+        network.for_up = own(ffn.up);
         Scratch& scratch = &network == &networks.front() ? middle_ : second_middle_;
         network.middle = Middle{nullptr, {}, ffn.gate.rows};
         const int64_t pairs = int64_t(network.plan.token.size());

@@ -71,7 +71,8 @@ private:
     const Level& level_;
     std::mutex mutex_;
     std::vector<Scratch> scratch_;  // one per thread
-    Scratch input_, second_input_, middle_, second_middle_, lists_;
+    Scratch input_, middle_, second_middle_, lists_;
+    Scratch inputs_[2], gathered_[2];  // of experts, for each granule
 };
 
 }  // namespace whitedwarf

@@ -1,6 +1,5 @@
 // The AMX level: AVX-512's, with integer products of many activation rows on tiles.
 #include "amx/products.h"
-#include "arithmetic.h"
 #include "avx512/products.h"
 
 namespace whitedwarf {
@@ -11,6 +10,6 @@ const Level kAmx = {"amx",
                     avx512::multiply_float,
                     amx::scratch_bytes,
                     avx512::decode,
-                    swiglu_row};
+                    avx512::swiglu};
 
 }  // namespace whitedwarf

@@ -12,6 +12,11 @@ int64_t scratch_bytes(int64_t cols) {
     return integer > floating ? integer : floating;
 }
 
+}  // namespace
+
+namespace avx512 {
+namespace {
+
 // swiglu_row of arithmetic.h, operation by operation. Where a value is NaN, min and max give their second operand.
 __m512 exponential16(__m512 x) {
     const auto set = [](float value) { return _mm512_set1_ps(value); };
@@ -30,6 +35,8 @@ __m512 exponential16(__m512 x) {
     return _mm512_mul_ps(p, _mm512_castsi512_ps(exponent));
 }
 
+}  // namespace
+
 void swiglu(const float* g, const float* u, int64_t count, float limit, float weight, float* h) {
     const __m512 highest = _mm512_set1_ps(limit), lowest = _mm512_set1_ps(-limit);
     for (int64_t i = 0; i < count; i += 16) {
@@ -43,9 +50,9 @@ void swiglu(const float* g, const float* u, int64_t count, float limit, float we
     }
 }
 
-}  // namespace
+}  // namespace avx512
 
 const Level kAvx512 = {"avx512",      avx512::quantise, avx512::multiply, avx512::multiply_float,
-                       scratch_bytes, avx512::decode,   swiglu};
+                       scratch_bytes, avx512::decode,   avx512::swiglu};
 
 }  // namespace whitedwarf

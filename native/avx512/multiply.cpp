@@ -21,13 +21,16 @@ struct Weights {
 
 // Asks for the weights some 4 KB ahead. The core looks ahead over some hundred instructions only, which is a few lines
 // of weights, too little to cover the way to memory. Into the second cache, which has room for more lines on their way
-// (docs/log.md). Past the end it is harmless.
+// (docs/log.md). Past the end it is harmless. Each line once: those that begin as far ahead as the block lies.
 template <int kBytes>
 void prefetch(const uint8_t* block) {
-    constexpr int kLine = 64;
-    constexpr uintptr_t kAhead = 4096;
-    for (int i = 0; i < kBytes; i += kLine)
-        _mm_prefetch(reinterpret_cast<const char*>(uintptr_t(block) + kAhead + uintptr_t(i)), _MM_HINT_T1);
+    constexpr uintptr_t kLine = 64, kAhead = 4096;
+    const auto ask = [](uintptr_t at) { _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T1); };
+    const uintptr_t begin = uintptr_t(block) + kAhead, first = (begin + kLine - 1) / kLine * kLine;
+    for (uintptr_t i = 0; i < kBytes / kLine; ++i) ask(first + i * kLine);
+    const uintptr_t last = first + kBytes / kLine * kLine;
+    // Of short blocks one more for nothing costs less than the question.
+    if (kBytes % kLine && (kBytes < 4 * kLine || last < begin + kBytes)) ask(last);
 }
 
 // The sums of one weight row times some activation rows. With granules of 32, both elements of a pair carry it.

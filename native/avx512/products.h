@@ -28,4 +28,6 @@ void multiply_float(const Layout& layout, const uint8_t* weights, int64_t row_by
 void decode(const Layout& layout, const uint8_t* weights, int64_t cols, float* out, uint8_t* scratch);
 int64_t float_scratch_bytes(int64_t cols);
 
+void swiglu(const float* g, const float* u, int64_t count, float limit, float weight, float* h);
+
 }  // namespace whitedwarf::avx512

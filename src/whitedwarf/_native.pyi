@@ -198,3 +198,17 @@ class Kernels:
         turns: _Floats,
         out: _Floats,
     ) -> None: ...
+
+    # Several operations in one call (bindings_fused.cpp)
+    def linears(
+        self,
+        x: _Floats,
+        norm: _Floats | None,
+        epsilon: float,
+        weights: list[Matrix],
+        outs: list[_Floats],
+        quality: bool,
+    ) -> None: ...
+    def grouped_then_linear(
+        self, x: _Floats, first: Matrix, groups: int, second: Matrix, out: _Floats, quality: bool
+    ) -> None: ...

@@ -41,6 +41,8 @@ KEYS, KEY_WEIGHTS = DRAW.rows(1500, KEY), DRAW.floats(N, 5)
 GATE, BIAS = tensor(DRAW.floats(64, 128)), DRAW.floats(64)
 VALUES, GATES = DRAW.floats(4 * N, 256), DRAW.floats(4 * N, 256)
 APE = DRAW.floats(4, 256)
+SEVERAL = {name: tensor(DRAW.floats(rows, 256)) for name, rows in (("a", 70), ("b", 32), ("c", 1), ("d", 33))}
+SEVERAL["e"] = tensor(DRAW.floats(40, 70))
 
 Operation = Callable[[CpuOps, slice], np.ndarray]
 
@@ -86,6 +88,15 @@ def route(ops: CpuOps, rows: slice) -> np.ndarray:
     return np.concatenate([experts, weights.view(np.int32)], axis=1)
 
 
+def linears(ops: CpuOps, rows: slice) -> np.ndarray:
+    weights = [ops.weight(SEVERAL[name]) for name in "abcd"]
+    return np.concatenate(ops.linears(OUTPUT[rows, :256].copy(), weights, NORM[:256], EPSILON), axis=1)
+
+
+def grouped_then_linear(ops: CpuOps, rows: slice) -> np.ndarray:
+    return ops.grouped_then_linear(X[rows, :512].copy(), ops.weight(SEVERAL["a"]), 2, ops.weight(SEVERAL["e"]))
+
+
 OPERATIONS: dict[str, Operation] = {
     "rms_norm": lambda ops, rows: ops.rms_norm(OUTPUT[rows], NORM, EPSILON),
     "hyper_in": hyper_in,
@@ -101,6 +112,8 @@ OPERATIONS: dict[str, Operation] = {
         lambda rows: Visible(POSITIONS[rows], 128, COUNTS[rows], PICKED[rows]), has_compressed=True
     ),
     "route": route,
+    "linears": linears,
+    "grouped_then_linear": grouped_then_linear,
 }
 SPECIFICATION = {name: operation(CPU["scalar"], slice(0, N)) for name, operation in OPERATIONS.items()}
 EVERYTHING = {name: operation(CPU[LEVELS[-1]], slice(0, N)) for name, operation in OPERATIONS.items()}

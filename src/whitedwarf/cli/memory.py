@@ -34,8 +34,8 @@ def row_scratch_bytes(hp: Hyperparameters) -> int:
     index, inner = hp.index_heads * hp.index_head_dim, hp.num_experts_used * hp.expert_size
     # Queries and heads stay until the output is made; a compressor's inputs are joined with those of open windows.
     attention = _F32_BYTES * (streams + 2 * heads + 2 * index + 8 * hp.head_dim) + _QUANTISED_BYTES * heads
-    # Streams of before, between and after the two sub-layers; the experts' middles are floats beside float weights.
-    experts = _F32_BYTES * (3 * streams + inner + 4 * hp.hidden_size)
+    # The experts' middles are floats beside float weights.
+    experts = _F32_BYTES * (streams + inner + 4 * hp.hidden_size)
     return max(attention, experts)
 
 

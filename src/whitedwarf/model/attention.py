@@ -3,12 +3,13 @@
 One key-value row per token serves all heads, and is key and value at once.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from whitedwarf.model.batch import Batch
 from whitedwarf.model.compressor import Compressor
 from whitedwarf.model.config import ModelConfig
-from whitedwarf.model.indexer import Indexer, IndexInputs
+from whitedwarf.model.indexer import Indexer
 from whitedwarf.model.parameters import Parameters
 from whitedwarf.ops.base import FloatArray, Ops, RowFormat, Visible, Weight
 from whitedwarf.ops.spans import Pool
@@ -62,29 +63,34 @@ class Attention:
         """(n, D) normed input -> (n, D); appends to every span's state of this layer."""
         ops, hp = self.ops, self.config.hp
         turns = batch.compressed_turns if self.ratio else batch.turns
-        low_rank_query = ops.rms_norm(ops.linear(x, self.query_down), self.query_norm, hp.rms_epsilon)
-        queries = ops.query(ops.linear(low_rank_query, self.query_up), hp.num_heads, turns, hp.rms_epsilon)
-        rows = ops.kv_rows(ops.linear(x, self.kv), self.kv_norm, turns, hp.rms_epsilon, self.format)
-        compressor_inputs = self.compressor.inputs(x) if self.compressor else None
-        index_inputs = self.indexer.inputs(x, low_rank_query, batch) if self.indexer else None
+        indexer = self.indexer if self.indexer is not None and self.indexer.has_choice(batch) else None
+        low_rank_query, kv, *inputs = ops.linears(x, (*self.projections, *((indexer.head_weights,) if indexer else ())))
+        query_ups = (self.query_up, *((indexer.query,) if indexer else ()))
+        flat, *index_flat = ops.linears(low_rank_query, query_ups, self.query_norm, hp.rms_epsilon)
+        queries = ops.query(flat, hp.num_heads, turns, hp.rms_epsilon)
+        rows = ops.kv_rows(kv, self.kv_norm, turns, hp.rms_epsilon, self.format)
 
-        visible = self._visible(compressor_inputs, index_inputs, batch, layer)
+        self._extend(inputs, batch, layer)
+        picked = indexer.pick(index_flat[0], inputs[-1], batch, layer) if indexer else None
+        counts = batch.windows[self.ratio].counts if self.ratio else None
+        visible = Visible(batch.positions, hp.sliding_window, counts, picked)
         heads = ops.attend(batch.spans, layer, queries, rows, self.format, visible, self.sinks, turns)
-        return ops.linear(ops.grouped_linear(heads, self.output_groups, hp.num_output_groups), self.output)
+        return ops.grouped_then_linear(heads, self.output_groups, hp.num_output_groups, self.output)
 
-    def _visible(
-        self,
-        compressor_inputs: tuple[FloatArray, FloatArray] | None,
-        index_inputs: IndexInputs | None,
-        batch: Batch,
-        layer: int,
-    ) -> Visible:
-        """Finish the compressed rows of all spans, and say what each query may see."""
-        window = self.config.hp.sliding_window
-        if self.compressor is None or compressor_inputs is None:
-            return Visible(batch.positions, window)
-        self.compressor.extend(compressor_inputs, batch, layer)
-        picked = None
-        if self.indexer is not None and index_inputs is not None:
-            picked = self.indexer.pick(index_inputs, batch, layer)
-        return Visible(batch.positions, window, batch.windows[self.ratio].counts, picked)
+    @property
+    def projections(self) -> tuple[Weight, ...]:
+        """What every pass needs of its input: the query's and the row's, then values and gates of each compressor."""
+        pools = (weight for compressor in self._compressors for weight in (compressor.values, compressor.gates))
+        return (self.query_down, self.kv, *pools)
+
+    def _extend(self, inputs: Sequence[FloatArray], batch: Batch, layer: int) -> None:
+        """Finish the compressed rows and index keys of all spans."""
+        for compressor, values, gates in zip(self._compressors, inputs[::2], inputs[1::2], strict=False):
+            compressor.extend(values, gates, batch, layer)
+
+    @property
+    def _compressors(self) -> Iterator[Compressor]:
+        if self.compressor is not None:
+            yield self.compressor
+        if self.indexer is not None:
+            yield self.indexer.compressor

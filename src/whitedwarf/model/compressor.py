@@ -29,11 +29,7 @@ class Compressor:
         ape, norm = params.vector(f"{name}_ape"), params.vector(f"{name}_norm")
         return cls(params.ops, values, gates, Pooling(ratio, ape, norm, epsilon, format), pool)
 
-    def inputs(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """(n, D) -> values and gates (n, c d) of all rows of the batch."""
-        return self.ops.linear(x, self.values), self.ops.linear(x, self.gates)
-
-    def extend(self, inputs: tuple[FloatArray, FloatArray], batch: Batch, layer: int) -> None:
-        """Add every span's inputs; finish the windows that close in it."""
+    def extend(self, values: FloatArray, gates: FloatArray, batch: Batch, layer: int) -> None:
+        """Add every span's inputs, (n, c d) each; finish the windows that close in it."""
         turns = batch.windows[self.pooling.ratio].turns
-        self.ops.pool(batch.spans, layer, self.pool, *inputs, self.pooling, turns)
+        self.ops.pool(batch.spans, layer, self.pool, values, gates, self.pooling, turns)

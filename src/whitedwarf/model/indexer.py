@@ -11,15 +11,6 @@ from whitedwarf.ops.spans import Pool
 
 
 @dataclass(frozen=True, slots=True)
-class IndexInputs:
-    """What the indexer computes for all rows of a batch before it looks at any sequence."""
-
-    queries: FloatArray  # (n, heads, d)
-    weights: FloatArray  # (n, heads)
-    keys: tuple[FloatArray, FloatArray]  # compressor inputs (n, 2 d) each
-
-
-@dataclass(frozen=True, slots=True)
 class Indexer:
     """Weights and settings of one indexer."""
 
@@ -47,18 +38,18 @@ class Indexer:
             format=config.key_format,
         )
 
-    def inputs(self, x: FloatArray, low_rank_query: FloatArray, batch: Batch) -> IndexInputs:
-        """(n, D) and (n, R) -> everything that does not depend on earlier tokens."""
-        flat = self.ops.linear(low_rank_query, self.query)
-        queries = self.ops.index_query(flat, self.num_heads, batch.compressed_turns, self.format)
-        weights = self.ops.linear(x, self.head_weights) * x.dtype.type(self.scale)
-        return IndexInputs(queries, weights, self.compressor.inputs(x))
+    def has_choice(self, batch: Batch) -> bool:
+        """Whether any query sees more rows than it may attend to; where none does, nothing is scored."""
+        return bool(self._counts(batch).max() > self.top)
 
-    def pick(self, inputs: IndexInputs, batch: Batch, layer: int) -> IntArray | None:
-        """The compressed rows each query attends to; None = all it may see. Makes the keys of closed windows first."""
-        self.compressor.extend(inputs.keys, batch, layer)
-        counts = batch.windows[self.compressor.pooling.ratio].counts
-        picked = self.ops.pick(batch.spans, layer, inputs.queries, inputs.weights, self.format, counts, self.top)
+    def pick(self, flat: FloatArray, weights: FloatArray, batch: Batch, layer: int) -> IntArray | None:
+        """Queries (n, heads d) and head weights (n, heads) -> the compressed rows each query attends to; None = all."""
+        queries = self.ops.index_query(flat, self.num_heads, batch.compressed_turns, self.format)
+        weights = weights * weights.dtype.type(self.scale)
+        picked = self.ops.pick(batch.spans, layer, queries, weights, self.format, self._counts(batch), self.top)
         if picked is not None:
             batch.watch("index_picked", layer, picked)
         return picked
+
+    def _counts(self, batch: Batch) -> IntArray:
+        return batch.windows[self.compressor.pooling.ratio].counts

@@ -194,6 +194,14 @@ class Ops(Protocol):
     def linear(self, x: FloatArray, weight: Weight) -> FloatArray:
         """(n, in) by (out, in) -> (n, out)."""
 
+    def linears(
+        self, x: FloatArray, weights: Sequence[Weight], norm: FloatArray | None = None, epsilon: float = 0.0
+    ) -> list[FloatArray]:
+        """`linear` with each of the weights: of x, or, with `norm`, of rms_norm(x, norm, epsilon)."""
+
+    def grouped_then_linear(self, x: FloatArray, first: Weight, groups: int, second: Weight) -> FloatArray:
+        """linear(grouped_linear(x, first, groups), second)."""
+
     def grouped_linear(self, x: FloatArray, weight: Weight, groups: int) -> FloatArray:
         """(n, G in) by (G out, in) -> (n, G out): group g of the outputs reads group g of the inputs (2.3)."""
 

@@ -38,6 +38,8 @@ from whitedwarf.weights.tensors import Tensor
 Newest = tuple[npt.NDArray[Any], int, int]  # buffer, first, keep
 Pooled = tuple[Newest, Newest, ByteArray]  # values, gates, rows
 
+FEW_ROWS = 64
+
 ROW_KINDS = {RowKind.F32: 0, RowKind.F16: 1, RowKind.PACKED_KV: 2, RowKind.PACKED_KEY: 3, RowKind.PACKED_KV_F16: 4}
 
 
@@ -93,6 +95,20 @@ class CpuOps:
     def grouped_linear(self, x: FloatArray, weight: Weight, groups: int) -> FloatArray:
         out = self._floats(len(x), weight.shape[0])
         self.kernels.grouped_linear(x, _matrix(weight), out, groups, self.quality)
+        return out
+
+    def linears(
+        self, x: FloatArray, weights: Sequence[Weight], norm: FloatArray | None = None, epsilon: float = 0.0
+    ) -> list[FloatArray]:
+        outs = [self._floats(len(x), weight.shape[0]) for weight in weights]
+        self.kernels.linears(x, norm, epsilon, [_matrix(weight) for weight in weights], outs, self.quality)
+        return outs
+
+    def grouped_then_linear(self, x: FloatArray, first: Weight, groups: int, second: Weight) -> FloatArray:
+        if len(x) > FEW_ROWS:  # what lies between is large: in memory that is used again
+            return self.linear(self.grouped_linear(x, first, groups), second)
+        out = self._floats(len(x), second.shape[0])
+        self.kernels.grouped_then_linear(x, _matrix(first), groups, _matrix(second), out, self.quality)
         return out
 
     def rms_norm(self, x: FloatArray, weight: FloatArray, epsilon: float) -> FloatArray:

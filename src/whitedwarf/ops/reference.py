@@ -79,6 +79,15 @@ class ReferenceOps:
         products = [self.linear(part, ReferenceWeight(m)) for part, m in zip(parts, matrices, strict=True)]
         return np.concatenate(products, axis=1)
 
+    def linears(
+        self, x: FloatArray, weights: Sequence[Weight], norm: FloatArray | None = None, epsilon: float = 0.0
+    ) -> list[FloatArray]:
+        inputs = x if norm is None else self.rms_norm(x, norm, epsilon)
+        return [self.linear(inputs, weight) for weight in weights]
+
+    def grouped_then_linear(self, x: FloatArray, first: Weight, groups: int, second: Weight) -> FloatArray:
+        return self.linear(self.grouped_linear(x, first, groups), second)
+
     def rms_norm(self, x: FloatArray, weight: FloatArray, epsilon: float) -> FloatArray:
         return x * _inverse_rms(x, epsilon) * weight
 
