@@ -29,7 +29,8 @@ void prefetch(const uint8_t* block) {
     const uintptr_t begin = uintptr_t(block) + kAhead, first = (begin + kLine - 1) / kLine * kLine;
     for (uintptr_t i = 0; i < kBytes / kLine; ++i) ask(first + i * kLine);
     const uintptr_t last = first + kBytes / kLine * kLine;
-    if (kBytes % kLine && last < begin + kBytes) ask(last);
+    // Of short blocks one more for nothing costs less than the question.
+    if (kBytes % kLine && (kBytes < 4 * kLine || last < begin + kBytes)) ask(last);
 }
 
 // The sums of one weight row times some activation rows. With granules of 32, both elements of a pair carry it.
