@@ -1,4 +1,4 @@
-// The table of kernels one CPU level provides (scalar, avx2, avx512, neon), and the arithmetic they all promise.
+// The table of kernels one CPU level provides (scalar, avx2, avx512, amx, neon), and the arithmetic they all promise.
 //
 // Promise: every level gives the same bits. The order of every sum is fixed here; the scalar level is the
 // specification.

@@ -1,8 +1,9 @@
-// Integer products of many activation rows on AMX tiles: 16 activation rows and 16 weight rows at a time, 32 or 16
-// columns deep, since every granule has scales of its own. The panel is AVX-512's (avx512/panel.h).
+// Integer products of many activation rows on AMX tiles: 16 activation rows and 16 weight rows at a time, 32 columns
+// deep, since every granule has scales of its own. The panel is AVX-512's (avx512/panel.h).
 //
 // What takes the time is not the tiles but what comes after: a vector for each activation row is converted, scaled and
-// added. Tiles are stored to one buffer while the sums of the other are taken in.
+// added. Tiles are stored to one buffer while the sums of the other are taken in. With granules of 16 that is twice the
+// work for as many products, and the tiles gain nothing: AVX-512 does those.
 #include "amx/products.h"
 #include "amx/tiles.h"
 #include "avx512/panel.h"
@@ -11,12 +12,12 @@
 namespace whitedwarf::amx {
 namespace {
 
-using avx512::kFewRows;
 using avx512::kHalves;
 using avx512::kStepBytes;
 using avx512::Panel;
 
-constexpr int kPair = 2;         // superblocks whose tiles are in flight together
+constexpr int64_t kEnoughRows = 24;  // for fewer AVX-512 is as fast, which wastes no rows of a tile
+constexpr int kPair = 2;             // superblocks whose tiles are in flight together
 
 // Up to 16 activation rows.
 struct Inputs {
@@ -90,11 +91,10 @@ template <int kGranule, bool kHasMin, int kCount>
     }
 }
 
+// Adds the products with the panel to sums (lanes, x.count).
 template <int kGranule, bool kHasMin>
-void multiply_inputs(const Panel& w, const Inputs& x, int num_rows, Output out) {
+void add_inputs(const Panel& w, const Inputs& x, float (*sums)[kHalves][16]) {
     constexpr int kLanes = kSuperblock / kGranule;
-    alignas(64) float sums[kLanes][kTileInputs][kHalves][16];
-    for (auto& lane : sums) std::memset(lane, 0, x.count * sizeof(lane[0]));
     Products products[2];
     const int64_t pairs = w.superblocks / kPair;
     const auto multiply_at = [&](int64_t item) {
@@ -104,22 +104,26 @@ void multiply_inputs(const Panel& w, const Inputs& x, int num_rows, Output out) 
     for (int64_t item = 0; item < pairs * kLanes; ++item) {
         if (item + 1 < pairs * kLanes) multiply_at(item + 1);
         const int lane = int(item % kLanes);
-        take_in<kGranule, kHasMin, kPair>(w, x, item / kLanes * kPair, lane, products[item % 2], sums[lane]);
+        take_in<kGranule, kHasMin, kPair>(w, x, item / kLanes * kPair, lane, products[item % 2], sums + lane * x.count);
     }
     for (int lane = 0; w.superblocks % kPair && lane < kLanes; ++lane) {
         multiply_tiles<kGranule, 1>(w, x, w.superblocks - 1, lane, products[lane % 2]);
-        take_in<kGranule, kHasMin, 1>(w, x, w.superblocks - 1, lane, products[lane % 2], sums[lane]);
+        take_in<kGranule, kHasMin, 1>(w, x, w.superblocks - 1, lane, products[lane % 2], sums + lane * x.count);
     }
-    for (int t = 0; t < x.count; ++t)
+}
+
+template <int kLanes>
+void finish_inputs(const float (*sums)[kHalves][16], int count, int num_rows, Output out) {
+    for (int t = 0; t < count; ++t)
         for (int half = 0; half < kHalves; ++half) {
             __m512 lanes[kLanes];
-            for (int i = 0; i < kLanes; ++i) lanes[i] = _mm512_load_ps(sums[i][t][half]);
+            for (int i = 0; i < kLanes; ++i) lanes[i] = _mm512_load_ps(sums[i * count + t][half]);
             float* to = out.data + t * out.stride + 16 * half;
             _mm512_mask_storeu_ps(to, avx512::rows_of_half(num_rows, half), avx512::sum_vectors<kLanes>(lanes));
         }
 }
 
-// Listed rows [first, first + count). Tiles need them at equal distances: copied where the list has others.
+// `count` listed rows. Tiles need them at equal distances: copied where the list has others.
 Inputs inputs_of(const IntegerRows& x, const int32_t* rows, int count, int8_t* copies) {
     Inputs result{x.columns + rows[0] * x.pitch(), x.pitch(), {}, {}, count};
     bool is_even = true;
@@ -132,14 +136,39 @@ Inputs inputs_of(const IntegerRows& x, const int32_t* rows, int count, int8_t* c
         result.pitch *= rows[1 % count] - rows[0];
         return result;
     }
+    result.q = copies;
     for (int t = 0; t < count; ++t) {
         const int8_t* from = x.columns + rows[t] * x.pitch();
         for (int64_t k = 0; k < x.padded; k += 64)
             _mm512_store_si512(copies + t * x.pitch() + k, avx512::load64(from + k));
     }
-    result.q = copies;
     order_memory();
     return result;
+}
+
+// Activation rows in blocks of one size, for one configuration of the tiles: the last may repeat rows of the one before.
+struct Blocks {
+    int64_t rows;
+
+    int64_t count() const { return (rows + kTileInputs - 1) / kTileInputs; }
+    int64_t size() const { return (rows + count() - 1) / count(); }
+    int64_t begin(int64_t i) const { return (i + 1) * size() <= rows ? i * size() : rows - size(); }
+};
+
+template <bool kHasMin>
+void multiply_inputs(const Panel& panel, const IntegerRows& x, RowList list, int num_rows, Output out, int8_t* copies) {
+    constexpr int kGranule = 32, kLanes = kSuperblock / kGranule;
+    const Blocks blocks{list.count};
+    const int size = int(blocks.size());
+    configure_tiles(TileShapes(size, kGranule));
+    alignas(64) float sums[kLanes * kTileInputs][kHalves][16];
+    for (int64_t i = 0; i < blocks.count(); ++i) {
+        std::memset(sums, 0, size_t(kLanes * size) * sizeof(sums[0]));
+        const Inputs inputs = inputs_of(x, list.rows + blocks.begin(i), size, copies);
+        add_inputs<kGranule, kHasMin>(panel, inputs, sums);
+        finish_inputs<kLanes>(sums, size, num_rows, {out.data + blocks.begin(i) * out.stride, out.stride});
+    }
+    _tile_release();
 }
 
 int64_t copies_bytes(int64_t padded) { return kTileInputs * (padded + 64); }
@@ -147,30 +176,20 @@ int64_t copies_bytes(int64_t padded) { return kTileInputs * (padded + 64); }
 }  // namespace
 
 int64_t scratch_bytes(int64_t cols) {
-    const int64_t panel = avx512::panel_scratch_bytes(padded_columns(cols)) + copies_bytes(padded_columns(cols));
-    const int64_t floating = avx512::float_scratch_bytes(cols);
-    return panel > floating ? panel : floating;
+    const int64_t padded = padded_columns(cols);
+    const int64_t panel = copies_bytes(padded) + avx512::panel_scratch_bytes(padded);
+    const int64_t others = kAvx512.scratch_bytes(cols);
+    return panel > others ? panel : others;
 }
 
 void multiply(const Layout& layout, const uint8_t* weights, int64_t row_bytes, int num_rows, int64_t cols,
               const IntegerRows& x, RowList list, Output out, uint8_t* scratch) {
-    if (list.count <= kFewRows)
+    if (layout.granule != 32 || list.count < kEnoughRows)
         return avx512::multiply(layout, weights, row_bytes, num_rows, cols, x, list, out, scratch);
-    uint8_t* for_panel = scratch + copies_bytes(x.padded);
-    const auto panel =
-        avx512::build_panel(layout, avx512::Signs::kPlain, weights, row_bytes, num_rows, cols, for_panel);
-    const auto multiply_some = layout.granule == 32 ? layout.has_min ? multiply_inputs<32, true>
-                                                                     : multiply_inputs<32, false>
-                               : layout.has_min     ? multiply_inputs<16, true>
-                                                    : multiply_inputs<16, false>;
-    int configured = 0;
-    for (int64_t i = 0; i < list.count; i += kTileInputs) {
-        const int count = list.count - i < kTileInputs ? int(list.count - i) : kTileInputs;
-        if (count != configured) configure_tiles(TileShapes(configured = count, layout.granule));
-        const Inputs inputs = inputs_of(x, list.rows + i, count, reinterpret_cast<int8_t*>(scratch));
-        multiply_some(panel, inputs, num_rows, {out.data + i * out.stride, out.stride});
-    }
-    _tile_release();
+    const avx512::PanelSource source{layout, avx512::Signs::kPlain, weights, row_bytes, num_rows, cols};
+    const Panel panel = source.build(0, x.padded / kSuperblock, scratch + copies_bytes(x.padded));
+    const auto multiply = layout.has_min ? multiply_inputs<true> : multiply_inputs<false>;
+    multiply(panel, x, list, num_rows, out, reinterpret_cast<int8_t*>(scratch));
 }
 
 }  // namespace whitedwarf::amx

@@ -86,22 +86,24 @@ BuildHalf half_builder(Type type) {
 
 int64_t panel_scratch_bytes(int64_t padded) { return panel_bytes(padded) + 16 * row_stride(padded); }
 
-Panel build_panel(const Layout& layout, Signs signs, const uint8_t* weights, int64_t row_bytes, int num_rows,
-                  int64_t cols, uint8_t* scratch) {
-    const int64_t padded = padded_columns(cols), columns = whole_chunks(padded);
+Panel PanelSource::build(int64_t first, int64_t most, uint8_t* scratch) const {
+    const int64_t last_column = (first + most) * kSuperblock;
+    const int64_t used = (last_column < cols ? last_column : cols) - first * kSuperblock;
+    const int64_t padded = padded_columns(used), columns = whole_chunks(padded);
+    const uint8_t* from = weights + first * kSuperblock / layout.block * layout.bytes;
     auto* scales = reinterpret_cast<float*>(scratch + kTileRows * columns);
     const Panel panel{scratch, scales, scales + kTileRows * columns / 16, padded / kSuperblock, layout.granule};
     const auto build = signs == Signs::kOffset ? half_builder<Signs::kOffset>(layout.type)
                                                : half_builder<Signs::kPlain>(layout.type);
     uint8_t* rows = scratch + panel_bytes(padded);
     for (int half = 0; half < kHalves; ++half) {
-        if (build && cols == padded && num_rows >= 16 * (half + 1)) {
-            build(weights + 16 * half * row_bytes, row_bytes, panel, half);
+        if (build && used == padded && num_rows >= 16 * (half + 1)) {
+            build(from + 16 * half * row_bytes, row_bytes, panel, half);
             continue;
         }
         for (int i = 0; i < 16; ++i) {
             const int row = half * 16 + i < num_rows ? half * 16 + i : num_rows - 1;  // repeated, never stored
-            unpack(layout.type, weights + row * row_bytes, cols, unpacked_in(rows + i * row_stride(padded), padded));
+            unpack(layout.type, from + row * row_bytes, used, unpacked_in(rows + i * row_stride(padded), padded));
         }
         turn_over(layout, signs, rows, padded, panel, half);
     }

@@ -40,10 +40,24 @@ struct Panel {
 // Codes of formats without mins come as unsigned bytes, 128 too large, or as they are.
 enum class Signs { kOffset, kPlain };
 
-// The panel of weight rows [0, num_rows), num_rows <= kTileRows; the others are repetitions. Lies in `scratch`.
-Panel build_panel(const Layout& layout, Signs signs, const uint8_t* weights, int64_t row_bytes, int num_rows,
-                  int64_t cols, uint8_t* scratch);
+// What a panel is made of: weight rows [0, num_rows), num_rows <= kTileRows; the others are repetitions.
+struct PanelSource {
+    const Layout& layout;
+    Signs signs;
+    const uint8_t* weights;
+    int64_t row_bytes;
+    int num_rows;
+    int64_t cols;
+
+    // The panel of superblocks [first, first + most), or to the last; `first` is a multiple of kChunk. Lies in `scratch`.
+    Panel build(int64_t first, int64_t most, uint8_t* scratch) const;
+};
+
 int64_t panel_scratch_bytes(int64_t padded);
+
+// Up to so many activation rows a panel is built and met chunk by chunk: what they sum up fits beside it in the cache.
+constexpr int64_t kChunkedRows = 32;
+constexpr int64_t chunked_sums_bytes() { return kChunkedRows * 16 * kTileRows * int64_t(sizeof(float)); }
 
 // The tree of level.h over lanes that lie in vectors, 16 results to each.
 template <int kLanes>

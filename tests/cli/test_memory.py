@@ -29,10 +29,8 @@ def test_a_chunk_is_never_longer_than_the_context() -> None:
 GIB = 1 << 30
 
 
-@pytest.mark.parametrize(("usable_gib", "chunk"), [(1024, 2048), (16, 2048), (4, 1024), (1, 256)])
-def test_a_chunk_of_flash_gives_each_expert_48_rows_where_memory_allows_its_buffers(
-    usable_gib: int, chunk: int
-) -> None:
+@pytest.mark.parametrize(("usable_gib", "chunk"), [(1024, 1024), (16, 1024), (4, 512), (1, 128)])
+def test_a_chunk_of_flash_is_as_long_as_memory_allows_its_buffers(usable_gib: int, chunk: int) -> None:
     config = ModelConfig(FLASH, max_context=32_768)
     assert fitting_chunk(config, usable_gib * GIB) == chunk
     assert chunk * row_scratch_bytes(FLASH) * 8 <= usable_gib * GIB
@@ -44,5 +42,5 @@ def test_a_short_context_needs_no_long_chunk() -> None:
 
 
 def test_the_buffers_of_flash_s_chunk_leave_room_below_one_and_a_half_gigabytes_at_32k() -> None:
-    need = memory_need(ModelConfig(FLASH, max_context=32_768), 0, 2048)
+    need = memory_need(ModelConfig(FLASH, max_context=32_768), 0, 1024)
     assert need.fixed_bytes + need.context_bytes < 1.5e9

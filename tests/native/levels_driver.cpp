@@ -94,7 +94,8 @@ int main() {
         for (const Layout& layout : kLayouts) {
             const int64_t unit = layout.block == 1 ? 7 : layout.block;
             for (int64_t blocks : {1, 3, 9})
-                for (int64_t n : {1, 2, 4, 13}) equal &= check_linear(scalar, fast, layout, 37, blocks * unit, n);
+                for (int64_t n : {1, 2, 4, 13, 41}) equal &= check_linear(scalar, fast, layout, 37, blocks * unit, n);
+            equal &= check_linear(scalar, fast, layout, 32, 6 * 256, 35);
             equal &= check_experts(scalar, fast, layout);
         }
         std::printf("%s %s\n", level->name, equal ? "equal" : "different");

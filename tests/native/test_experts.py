@@ -104,7 +104,7 @@ def test_experts_round_their_activations_and_nothing_else(level, gate, up, down,
 
 
 @settings(max_examples=40, deadline=None)
-@given(levels, st.booleans(), types, seeds, st.integers(2, 30), st.integers(1, 4), st.data())
+@given(levels, st.booleans(), types, seeds, st.integers(2, 70), st.integers(1, 4), st.data())
 def test_a_token_does_not_depend_on_its_batch_the_threads_or_the_level(level, quality, down, seed, tokens, slots, data):
     rng = np.random.default_rng(seed)
     net = network(rng, GgmlType.IQ2_XXS, GgmlType.IQ2_XXS, down)

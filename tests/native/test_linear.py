@@ -27,7 +27,7 @@ def columns_of(data: st.DataObject, type: GgmlType) -> int:
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.data(), types, levels, seeds, st.integers(1, 70), st.integers(1, 40), st.sampled_from([0, 1, 2, 32]))
+@given(st.data(), types, levels, seeds, st.integers(1, 70), st.integers(1, 60), st.sampled_from([0, 1, 2, 32]))
 def test_float_activations_give_the_float64_product(data, type, level, seed, rows, n, offset):
     rng = np.random.default_rng(seed)
     weights = random_weights(rng, type, (rows, columns_of(data, type)), offset)
@@ -39,7 +39,7 @@ def test_float_activations_give_the_float64_product(data, type, level, seed, row
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.data(), types, st.booleans(), seeds, st.integers(1, 70), st.integers(1, 40), st.sampled_from([0, 1, 2, 32]))
+@given(st.data(), types, st.booleans(), seeds, st.integers(1, 70), st.integers(1, 60), st.sampled_from([0, 1, 2, 32]))
 def test_every_level_gives_the_same_bits(data, type, quality, seed, rows, n, offset):
     rng = np.random.default_rng(seed)
     weights = random_weights(rng, type, (rows, columns_of(data, type)), offset)

@@ -89,3 +89,21 @@ def test_counts_beyond_the_keys_are_refused():
         CPU["scalar"].index_pick(
             draw.floats(1, 1, 32), draw.floats(1, 1), draw.rows(6, format), np.array([7], np.int32), 2
         )
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("heads", [5, 16, 64])
+@pytest.mark.parametrize("spread", [0, 3, 4, 60])
+def test_blocks_of_any_scales_give_the_picks_of_the_scalar_level(level, heads, spread):
+    """Keys whose four powers of two lie near each other share one; the others, and queries far apart, do not."""
+    draw, format, count, n = Draw.seeded(7), RowFormat(RowKind.PACKED_KEY, 128, 64), 1003, 11
+    data = draw.rng.integers(0, 256, (count, 68)).astype(np.uint8)
+    data[:, 64:] = 125 + draw.rng.integers(-1, 2, (count, 1)) + draw.rng.integers(0, spread + 1, (count, 4))
+    data[::3, 64:] = 126  # some of each kind in every group
+    keys, counts = Rows(format, data, 0), np.arange(count - n + 1, count + 1, dtype=np.int32)
+    queries = CPU["scalar"].index_query(draw.floats(n, heads * 128), heads, draw.turns(n, 64), format)
+    queries[1, 0, :32] *= 2.0**10
+    weights = draw.floats(n, heads) / 90
+    weights[2, 1], weights[3, 0] = 0, 1e-20
+    picks = [CPU[name].index_pick(queries, weights, keys, counts, 300) for name in (level, "scalar")]
+    np.testing.assert_array_equal(*picks)

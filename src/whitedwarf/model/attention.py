@@ -66,12 +66,12 @@ class Attention:
         indexer = self.indexer if self.indexer is not None and self.indexer.has_choice(batch) else None
         low_rank_query, kv, *inputs = ops.linears(x, (*self.projections, *((indexer.head_weights,) if indexer else ())))
         query_ups = (self.query_up, *((indexer.query,) if indexer else ()))
-        flat, *index_flat = ops.linears(low_rank_query, query_ups, self.query_norm, hp.rms_epsilon)
-        queries = ops.query(flat, hp.num_heads, turns, hp.rms_epsilon)
+        ups = ops.linears(low_rank_query, query_ups, self.query_norm, hp.rms_epsilon)
+        queries = ops.query(ups.pop(0), hp.num_heads, turns, hp.rms_epsilon)  # popped: nobody holds it any longer
         rows = ops.kv_rows(kv, self.kv_norm, turns, hp.rms_epsilon, self.format)
 
         self._extend(inputs, batch, layer)
-        picked = indexer.pick(index_flat[0], inputs[-1], batch, layer) if indexer else None
+        picked = indexer.pick(ups[0], inputs[-1], batch, layer) if indexer else None
         counts = batch.windows[self.ratio].counts if self.ratio else None
         visible = Visible(batch.positions, hp.sliding_window, counts, picked)
         heads = ops.attend(batch.spans, layer, queries, rows, self.format, visible, self.sinks, turns)
