@@ -1,9 +1,8 @@
 // Attention over packed rows with tiles of bfloat16, 512 products a cycle instead of 32.
 //
 // The 448 e4m3 values of a packed row (times a power of two) are bfloat16 as they stand. What is float32 comes apart
-// into bfloat16 terms that add up to it: queries and the rotary tail of rows into three (all 24 bits), shares of the
-// softmax into two (16 bits; the sum is taken over what the two terms make). Products of terms that come to 2^-24 of
-// the whole or less are left out. A product of tiles sums pairs as the processor does it: even and odd columns of 32 in float32,
+// into three bfloat16 terms that add up to it, all 24 bits: queries, the rotary tail of rows, shares of the softmax.
+// Products of terms that come to 2^-24 of the whole or less are left out. A product of tiles sums pairs as the processor does it: even and odd columns of 32 in float32,
 // then both onto the accumulator; small terms come first. Hence bits of its own: attention over packed rows at this
 // level differs from that of the others by rounding (tests/ops/test_cpu_amx.py bounds it), and like theirs depends
 // neither on the batch nor on how it was cut: a query's keys come in the same blocks, and heads do not meet.
@@ -230,7 +229,7 @@ static inline __m512 exponentials(__m512 x) {
     return _mm512_scalef_ps(_mm512_add_ps(_mm512_fmadd_ps(_mm512_mul_ps(p, r), r, r), set(1.0f)), n);
 }
 
-// Scores (num_keys, 32 heads) of sixteen heads -> their shares as tiles (high, low for each half); top and sum go on.
+// Scores (num_keys, 32 heads) of sixteen heads -> their shares as tiles (low, middle, high for each half); top and sum go on.
 // Returns the factors by which what came before shrinks.
 static inline __m512 soften_heads(const float* scores, int num_keys, float scale, __m512& top, __m512& sum,
                                   uint8_t* shares) {
@@ -243,32 +242,24 @@ static inline __m512 soften_heads(const float* scores, int num_keys, float scale
     highest = _mm512_mask_mov_ps(before, is_much, highest);
     __m512 total[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
     for (int half = 0; half < halves_of(num_keys); ++half) {
-        __m512i high[kTile], low[kTile];
-        for (int pair = 0; pair < kTile; ++pair) {
-            __m512 share[2], rest[2];
-            __m512i terms[2];
+        // Terms of two keys side by side in each lane: lanes are heads, pairs are keys.
+        __m512i pairs[kTerms][kTile];
+        for (int pair = 0; pair < kTile; ++pair)
             for (int i = 0; i < 2; ++i) {
                 const int k = half * kChunk + 2 * pair + i;
-                share[i] = k < num_keys ? exponentials(_mm512_sub_ps(score(k), highest)) : _mm512_setzero_ps();
-                // One term in the upper half of each lane, one in the lower: lanes are heads, pairs are keys.
-                const __m256i term = (__m256i)_mm512_cvtneps_pbh(share[i]);
-                terms[i] = _mm512_cvtepu16_epi32(term);
-                const __m512 first = _mm512_castsi512_ps(_mm512_slli_epi32(terms[i], 16));
-                rest[i] = _mm512_sub_ps(share[i], first);
-                share[i] = first;
+                __m512 rest = k < num_keys ? exponentials(_mm512_sub_ps(score(k), highest)) : _mm512_setzero_ps();
+                total[i] = _mm512_add_ps(total[i], rest);
+                for (int t = 0; t < kTerms; ++t) {
+                    const __m512i term = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(rest));
+                    const __m512i above = _mm512_slli_epi32(term, 16);
+                    rest = _mm512_sub_ps(rest, _mm512_castsi512_ps(above));
+                    pairs[t][pair] = i ? _mm512_or_si512(pairs[t][pair], above) : term;
+                }
             }
-            high[pair] = _mm512_or_si512(terms[0], _mm512_slli_epi32(terms[1], 16));
-            for (int i = 0; i < 2; ++i) {
-                terms[i] = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(rest[i]));
-                const __m512 second = _mm512_castsi512_ps(_mm512_slli_epi32(terms[i], 16));
-                total[i] = _mm512_add_ps(total[i], _mm512_add_ps(share[i], second));
-            }
-            low[pair] = _mm512_or_si512(terms[0], _mm512_slli_epi32(terms[1], 16));
+        for (int t = 0; t < kTerms; ++t) {
+            avx512::transpose(pairs[t]);
+            store_tile(pairs[t], shares + (kTerms * half + kTerms - 1 - t) * kTileBytes);
         }
-        avx512::transpose(high);
-        avx512::transpose(low);
-        store_tile(low, shares + (2 * half) * kTileBytes);
-        store_tile(high, shares + (2 * half + 1) * kTileBytes);
     }
     const __m512 shrink = exponentials(_mm512_sub_ps(before, highest));
     sum = _mm512_fmadd_ps(sum, shrink, _mm512_add_ps(total[0], total[1]));
@@ -294,9 +285,9 @@ static inline void shrink_sums(__m512 shrink, int strips, float* sums) {
 static inline void add_values(const uint8_t* shares, const uint8_t* values, int first_term) {
     _tile_loadd(6, values, 64);
     _tile_loadd(7, values + kTileBytes, 64);
-    for (int term = first_term; term < 2; ++term) {
+    for (int term = first_term; term < kTerms; ++term) {
         _tile_loadd(4, shares + term * kTileBytes, 64);
-        _tile_loadd(5, shares + (2 * kHalves + term) * kTileBytes, 64);
+        _tile_loadd(5, shares + (kTerms * kHalves + term) * kTileBytes, 64);
         _tile_dpbf16ps(0, 4, 6);
         _tile_dpbf16ps(1, 4, 7);
         _tile_dpbf16ps(2, 5, 6);
@@ -316,9 +307,9 @@ static inline void blend_group(const uint8_t* shares, const uint8_t* values, int
         _tile_loadd(3, at + 3 * kTileFloats, 64);
         for (int half = 0; half < halves; ++half) {
             const uint8_t* from = values + int64_t(strip * kHalves + 2 * half) * kTileBytes;
-            const uint8_t* share = shares + 2 * half * kTileBytes;
+            const uint8_t* share = shares + kTerms * half * kTileBytes;
             for (int part = strip < plain_strips ? 0 : kTerms - 1; part >= 0; --part)
-                add_values(share, from + int64_t(part) * tail_strips * kHalves * kTileBytes, part == kTerms - 1);
+                add_values(share, from + int64_t(part) * tail_strips * kHalves * kTileBytes, part);
         }
         _tile_stored(0, at, 64);
         _tile_stored(1, at + 2 * kTileFloats, 64);
@@ -332,7 +323,7 @@ static inline void blend_group(const uint8_t* shares, const uint8_t* values, int
 static inline void attend_group(const Heads& heads, int group, const uint8_t* block, int num_keys, const Form& form,
                                 float scale) {
     alignas(64) float scores[kAttendKeys * kGroupHeads];
-    alignas(64) uint8_t shares[2 * 2 * kHalves * kTileBytes];  // tile of heads, half, low or high
+    alignas(64) uint8_t shares[2 * kHalves * kTerms * kTileBytes];  // tile of heads, half, low to high
     const int halves = halves_of(num_keys);
     float* sums = form.sums(heads, group);
     fence();
@@ -345,7 +336,7 @@ static inline void attend_group(const Heads& heads, int group, const uint8_t* bl
         const __mmask16 mask = rest >= kTile ? __mmask16(0xffff) : __mmask16((1u << (rest > 0 ? rest : 0)) - 1);
         __m512 top = _mm512_maskz_loadu_ps(mask, heads.top + begin), sum = _mm512_maskz_loadu_ps(mask, heads.sum + begin);
         const __m512 shrink = soften_heads(scores + tile * kTile, num_keys, scale, top, sum,
-                                           shares + tile * 2 * kHalves * kTileBytes);
+                                           shares + tile * kTerms * kHalves * kTileBytes);
         _mm512_mask_storeu_ps(heads.top + begin, mask, top);
         _mm512_mask_storeu_ps(heads.sum + begin, mask, sum);
         shrink_sums(shrink, form.dims() / kTile, sums + tile * kTile * kTile);
