@@ -82,6 +82,20 @@ def test_a_restored_snapshot_continues_with_the_same_bits(file, kv_cache, qualit
         assert (run(model, target, pieces(ids[at:], [5, 64])) == expected).all()
 
 
+@every_mode
+@settings(max_examples=6)
+@given(at=st.integers(20, 290), back=st.integers(1, 16), detour=st.integers(1, 90))
+def test_a_snapshot_is_not_written_over_by_a_rollback_behind_it(file, kv_cache, quality, at, back, detour):
+    model, ids = oracle_model(file, kv_cache=kv_cache, quality=quality), tokens(300)
+    state = model.new_state()
+    run(model, state, [ids[:at]])
+    snapshot = state.snapshot()
+    state.rollback(back)
+    run(model, state, [tokens(detour, seed=8)])
+    state.restore(snapshot)
+    assert (run(model, state, [ids[at:]]) == logits_of(model, ids)[at:]).all()
+
+
 def test_rollback_beyond_its_room_is_refused():
     model = oracle_model("tinyA/tiny-f32.gguf")
     state = model.new_state()

@@ -51,6 +51,7 @@ def test_amx_is_near_the_other_levels_over_packed_rows_and_equal_over_others(fil
     """Where a value lies on the edge between two FP8 codes, rounding decides, and later rows follow: not many do."""
     near, exact = expected_logits(file, "amx", quality=True), expected_logits(file, "scalar", quality=True)
     assert np.median(np.abs(near - exact)) <= 5e-5
-    assert (np.abs(near - exact).max(axis=1) <= 1e-3).mean() >= 0.8
+    assert (np.abs(near - exact).max(axis=1) <= 1e-3).mean() >= 0.9
+    assert (near.argmax(-1) == exact.argmax(-1)).all()
     same = [expected_logits(file, level, kv_cache="f16").tobytes() for level in ("amx", "scalar")]
     assert same[0] == same[1]

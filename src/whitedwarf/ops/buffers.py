@@ -17,7 +17,6 @@ from whitedwarf.ops.base import FloatArray
 
 SMALLEST_BYTES = 1 << 20  # less than this the C library keeps itself
 ALIGNMENT = 64  # of the first value: a cache line
-_OWN_REFERENCES = 3  # the list's, the loop variable's and the argument's of getrefcount
 
 
 class Buffers:
@@ -45,13 +44,21 @@ class Buffers:
     def _block(self, size_bytes: int) -> npt.NDArray[np.uint8]:
         """The smallest free block that is large enough; else a new one in the place of the largest free one."""
         largest_free = None
-        for block in self._blocks:
-            if sys.getrefcount(block) <= _OWN_REFERENCES:
-                if block.nbytes >= size_bytes:
-                    return block
-                largest_free = block
+        for place in range(len(self._blocks)):
+            if _references(self._blocks, place) == _REFERENCES_OF_FREE:
+                if self._blocks[place].nbytes >= size_bytes:
+                    return self._blocks[place]
+                largest_free = place
         if largest_free is not None:
-            self._blocks = [block for block in self._blocks if block is not largest_free]
+            del self._blocks[largest_free]
         made = np.empty(size_bytes, np.uint8)
         self._blocks = sorted([*self._blocks, made], key=lambda block: block.nbytes)
         return made
+
+
+def _references(blocks: list[npt.NDArray[np.uint8]], place: int) -> int:
+    return sys.getrefcount(blocks[place])
+
+
+# Counted, not known: how many references a call itself holds differs between versions of Python.
+_REFERENCES_OF_FREE = _references([np.empty(1, np.uint8)], 0)
