@@ -20,12 +20,13 @@ from whitedwarf.prompt.tokenizer import Tokenizer
 from whitedwarf.protocol.policy import LONGEST_CALL_TOKENS, local
 from whitedwarf.respond import Road
 from whitedwarf.server.app import make_app
-from whitedwarf.server.auth import ApiKeys
 from whitedwarf.server.endpoints import Endpoints
-from whitedwarf.server.host_check import HostRule
-from whitedwarf.server.listen import Server, address_of, bound_socket
+from whitedwarf.server.listen import Server
 from whitedwarf.server.models import ServedModel
 from whitedwarf.server.script import ScriptWords, compile_script
+from whitedwarf.web.auth import ApiKeys
+from whitedwarf.web.host_check import HostRule
+from whitedwarf.web.sockets import address_of, bound_socket
 
 NANO_JSON = Path(__file__).parents[1] / "golden" / "prompt" / "nano_tokenizer.json"
 TOKENIZER = Tokenizer.from_metadata(metadata_from_tokenizer_json(NANO_JSON))

@@ -22,14 +22,15 @@ from whitedwarf.protocol.past import Past
 from whitedwarf.protocol.policy import local
 from whitedwarf.respond import Backend, Road
 from whitedwarf.server.app import make_app
-from whitedwarf.server.auth import ApiKeys
 from whitedwarf.server.endpoints import Endpoints
 from whitedwarf.server.facts import Facts
-from whitedwarf.server.host_check import HostRule
-from whitedwarf.server.listen import Server, bound_socket
+from whitedwarf.server.listen import Server
 from whitedwarf.server.metrics import Metrics
 from whitedwarf.server.models import ServedModel
 from whitedwarf.server.request_trace import Trace
+from whitedwarf.web.auth import ApiKeys
+from whitedwarf.web.host_check import HostRule
+from whitedwarf.web.sockets import bound_socket
 
 PATIENCE_S = 20.0
 JSON = {"content-type": "application/json"}

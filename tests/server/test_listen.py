@@ -12,7 +12,8 @@ from whitedwarf.engine.request import Token
 from whitedwarf.errors import WhitedwarfError
 from whitedwarf.prompt.tokenizer import Tokenizer
 from whitedwarf.server import listen
-from whitedwarf.server.listen import MAX_HEADER_BYTES, Server, address_of, bound_socket
+from whitedwarf.server.listen import MAX_HEADER_BYTES, Server
+from whitedwarf.web.sockets import address_of, bound_socket
 
 HEAD = b"POST /v1/messages HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
 

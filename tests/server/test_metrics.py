@@ -4,7 +4,7 @@ from server.serving import BODIES, HandEngine, Submitted, finished, says, servin
 from server.test_props import FACTS
 from whitedwarf.engine.request import Finished, FinishReason, Prefilled, Token
 from whitedwarf.prompt.tokenizer import Tokenizer
-from whitedwarf.server.auth import ApiKeys
+from whitedwarf.web.auth import ApiKeys
 
 PLACE = "/v1/chat/completions"
 BROKEN_CALL = '<｜DSML｜tool_calls>\n<｜DSML｜invoke name="sh">\n'

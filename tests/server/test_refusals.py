@@ -8,8 +8,8 @@ import pytest
 from server.serving import BODIES, JSON, HandEngine, Running, serving
 from whitedwarf.errors import EngineBusyError, EngineClosedError
 from whitedwarf.prompt.tokenizer import Tokenizer
-from whitedwarf.server.auth import ApiKeys
-from whitedwarf.server.host_check import HostRule
+from whitedwarf.web.auth import ApiKeys
+from whitedwarf.web.host_check import HostRule
 
 ALL = pytest.mark.parametrize("path", BODIES)
 MODES = pytest.mark.parametrize("is_streamed", [True, False], ids=["streamed", "whole"])

@@ -29,7 +29,7 @@ from server.serving import serving as serving_by_hand
 from whitedwarf.engine.generation import Generation
 from whitedwarf.engine.request import FinishReason, Prefilled, Token
 from whitedwarf.errors import BackendError
-from whitedwarf.server.auth import ApiKeys
+from whitedwarf.web.auth import ApiKeys
 
 EVIL: Any = {"origin": "https://evil.example"}
 NO_JSON: Any = {"content-type": "text/plain"}

@@ -27,8 +27,8 @@ from whitedwarf.prompt.tokenizer import Tokenizer
 from whitedwarf.protocol.dialects import Dialect
 from whitedwarf.respond import Road
 from whitedwarf.server import body, listen
-from whitedwarf.server.auth import ApiKeys
 from whitedwarf.server.request_log import LogLines
+from whitedwarf.web.auth import ApiKeys
 
 ROUTES = (
     *BODIES, "/v1/messages/count_tokens", "/v1/chat/completions/input_tokens", "/v1/models", "/v1/models/tiny",

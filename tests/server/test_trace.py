@@ -19,9 +19,9 @@ from whitedwarf.engine.request import Finished, FinishReason, MissReason, Prefil
 from whitedwarf.errors import EngineBusyError, UsageError
 from whitedwarf.prompt.special import SpecialToken
 from whitedwarf.prompt.tokenizer import Tokenizer
-from whitedwarf.server.auth import ApiKeys
 from whitedwarf.server.request_trace import Trace
 from whitedwarf.server.trace import FIRST_LINE, TraceFile
+from whitedwarf.web.auth import ApiKeys
 
 CALL = '<｜DSML｜tool_calls>\n<｜DSML｜invoke name="sh">\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>'
 TOOL = {"type": "function", "function": {"name": "sh", "parameters": {"type": "object"}}}

@@ -29,20 +29,21 @@ from whitedwarf.protocol.past import Past
 from whitedwarf.protocol.policy import local
 from whitedwarf.respond import Backend, Road
 from whitedwarf.server.app import make_app
-from whitedwarf.server.auth import ApiKeys
 from whitedwarf.server.debug_last import debug_last
 from whitedwarf.server.disk_prefixes import DiskPrefixes
 from whitedwarf.server.disk_settings import disk_limits, disk_settings
 from whitedwarf.server.endpoints import Endpoints
 from whitedwarf.server.facts import Facts
-from whitedwarf.server.host_check import HostRule
-from whitedwarf.server.listen import Server, address_of, bound_socket
+from whitedwarf.server.listen import Server
 from whitedwarf.server.metrics import Metrics
 from whitedwarf.server.models import ServedModel
 from whitedwarf.server.request_log import JsonLines, LogLines
 from whitedwarf.server.request_trace import Trace
 from whitedwarf.server.script import ScriptWords, read_script
 from whitedwarf.server.trace import TraceFile
+from whitedwarf.web.auth import ApiKeys
+from whitedwarf.web.host_check import HostRule
+from whitedwarf.web.sockets import address_of, bound_socket
 
 
 def serve_model(serve: ServeSettings, settings: ModelSettings, steering: SteeringSettings = DEFAULT_STEERING) -> int:

@@ -18,12 +18,12 @@ from starlette.types import ASGIApp
 
 from whitedwarf.protocol.dialects import CHAT, COMPLETIONS, MESSAGES, RESPONSES
 from whitedwarf.protocol.failures import Failure, FailureKind
-from whitedwarf.server.auth import ApiKeys
 from whitedwarf.server.endpoints import Endpoints
 from whitedwarf.server.gate import Gate
-from whitedwarf.server.host_check import HostRule
 from whitedwarf.server.metrics import Metrics
 from whitedwarf.server.refusal import counted_as, dialect_of, refusal
+from whitedwarf.web.auth import ApiKeys
+from whitedwarf.web.host_check import HostRule
 
 _KINDS = {404: FailureKind.NOT_FOUND, 405: FailureKind.WRONG_METHOD}
 

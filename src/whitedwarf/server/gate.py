@@ -15,9 +15,9 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from whitedwarf.protocol.failures import Failure, FailureKind
-from whitedwarf.server.auth import ApiKeys
-from whitedwarf.server.host_check import HostRule
 from whitedwarf.server.refusal import counted_as, dialect_of, refusal
+from whitedwarf.web.auth import ApiKeys
+from whitedwarf.web.host_check import HostRule
 
 OPEN_PATHS = ("/health",)
 """Answered without a key: whoever watches over a server need not be able to use it."""

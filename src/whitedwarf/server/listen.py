@@ -22,8 +22,6 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from whitedwarf.errors import WhitedwarfError
-
 MAX_CONNECTIONS = 1000
 """And no more than half of the files that the process may have open."""
 MAX_HEADER_BYTES = 64 << 10
@@ -190,30 +188,3 @@ class Server(uvicorn.Server):
         await asyncio.sleep(_LAST_WORDS_S)
         for connection in list(self.server_state.connections):
             connection.transport.abort()  # a client that does not read must not keep us here
-
-
-def bound_socket(host: str, port: int) -> socket.socket:
-    """A socket bound to this address, to be told to people before anybody can connect; port 0 chooses one."""
-    try:
-        family, kind, protocol, _, address = _first_address(host, port)
-        listener = socket.socket(family, kind, protocol)
-        try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(address)
-        except OSError:
-            listener.close()
-            raise
-    except (OSError, UnicodeError) as error:  # the latter for a name that cannot be one: a label too long
-        why = (error.strerror if isinstance(error, OSError) else None) or error
-        raise WhitedwarfError(f"cannot listen on {host} port {port}: {why}; give another --host or --port") from error
-    return listener
-
-
-def _first_address(host: str, port: int) -> tuple[Any, ...]:
-    return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-
-
-def address_of(listener: socket.socket) -> str:
-    """Where clients find it, as http://HOST:PORT."""
-    host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

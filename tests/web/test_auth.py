@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from whitedwarf.errors import UsageError
-from whitedwarf.server.auth import ApiKeys
+from whitedwarf.web.auth import ApiKeys
 
 
 def key_file(folder: Path, text: str, mode: int = 0o600) -> Path:

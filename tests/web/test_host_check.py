@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whitedwarf.server.host_check import HostRule
+from whitedwarf.web.host_check import HostRule
 
 RULE = HostRule(frozenset({"studio.local"}))
 
