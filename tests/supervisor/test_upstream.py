@@ -106,7 +106,7 @@ async def test_an_answer_to_head_has_no_body() -> None:
 
 
 async def test_nobody_there_is_told_with_the_place() -> None:
-    with pytest.raises(UpstreamDownError, match="127.0.0.1 port 1: "):
+    with pytest.raises(UpstreamDownError, match=r"127\.0\.0\.1 port 1: "):
         await ask(Address("127.0.0.1", 1), "GET", "/", timeout_s=5)
 
 
@@ -196,5 +196,5 @@ def test_addresses_are_read_from_urls(url: str, address: Address) -> None:
 
 @pytest.mark.parametrize("url", ["", "127.0.0.1:80", "ftp://x", "http://", "http://x:99999", "http://x/?q", "http://[:"])
 def test_what_is_no_address_is_refused(url: str) -> None:
-    with pytest.raises(UsageError, match="expected http://|port|Invalid"):
+    with pytest.raises(UsageError, match=r"expected http://|port|Invalid"):
         Address.of_url(url)
