@@ -194,7 +194,9 @@ def test_addresses_are_read_from_urls(url: str, address: Address) -> None:
     assert Address.of_url(url) == address
 
 
-@pytest.mark.parametrize("url", ["", "127.0.0.1:80", "ftp://x", "http://", "http://x:99999", "http://x/?q", "http://[:"])
+@pytest.mark.parametrize(
+    "url", ["", "127.0.0.1:80", "ftp://x", "http://", "http://x:99999", "http://x/?q", "http://[:"]
+)
 def test_what_is_no_address_is_refused(url: str) -> None:
     with pytest.raises(UsageError, match=r"expected http://|port|Invalid"):
         Address.of_url(url)
