@@ -7,7 +7,6 @@ know what they mean.
 
 import asyncio
 import contextlib
-import hashlib
 import os
 import re
 import time
@@ -15,7 +14,6 @@ from collections import deque
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
-from urllib.parse import quote
 
 from whitedwarf.supervisor.clock import Clock
 
@@ -25,14 +23,6 @@ _MOST_UNHEARD = 1000
 _TRY_AGAIN_S = 10.0
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b.|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _BREAKS = re.compile(rb"\r\n|\n|\r")
-
-
-def file_name(key: str, ending: str) -> str:
-    """A name for this key that every file system takes and that no other key has."""
-    name = quote(key, safe=" ")
-    if len(name) > 150 or name.startswith("."):
-        name = f"{name[:100].lstrip('.')}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
-    return name + ending
 
 
 class ChildLog:

@@ -24,6 +24,8 @@ from whitedwarf.supervisor.upstream import Address, Answer, Headers, ask
 _ANSWER_S = 1.0
 _FACTS_S = 10.0
 _LOOK_S = 0.5
+_MOMENT_S = 0.1
+_BIND_S = 2.0
 _FOR_EVER_S = 1e6  # Patience ends it
 _OK = 200
 _WARM_UP = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1, "temperature": 0, "stream": False}
@@ -111,7 +113,6 @@ class Readiness:
     async def settle(self) -> None:
         """The pause that follows; the child's end in it is a failure, too."""
         await self._pause(self._started.model.settle_s)
-        await self._check_life()
 
     async def _ask(self, method: str, target: str, body: bytes = b"", *, timeout_s: float = _ANSWER_S) -> Answer:
         kind = ((b"Content-Type", b"application/json"),) if body else ()
@@ -142,6 +143,7 @@ class Readiness:
             await self._check_life()
             port = self._started.address.port
             raise PortTakenError(f"port {port} is answered by a server without model {self._started.model.alias!r}")
+        await self._pause(_BIND_S)  # a name can be the same: a child that could not bind ends now
 
     def _look(self) -> None:
         """See whether it gets on, and tell what it says it does."""
@@ -173,9 +175,8 @@ class Readiness:
 
     async def _check_life(self) -> None:
         """Raise what its end means, if it has ended. Who is about to may take a moment to do so."""
-        with_moment = asyncio.timeout(0.1)
         try:
-            async with with_moment:
+            async with asyncio.timeout(_MOMENT_S):
                 await self._child.exited()
         except TimeoutError:
             return
@@ -196,8 +197,8 @@ def _worked_bytes(pid: int) -> int:
     try:
         process = psutil.Process(pid)
         counters = process.io_counters() if hasattr(process, "io_counters") else None
-        read = getattr(counters, "read_chars", None) or getattr(counters, "read_bytes", 0)
-        return int(process.memory_info().rss) + int(read)
+        read: int = getattr(counters, "read_chars", 0) or getattr(counters, "read_bytes", 0)
+        return int(process.memory_info().rss) + read
     except (psutil.Error, OSError):
         return 0
 

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
+from whitedwarf.supervisor import arguments as given
 from whitedwarf.supervisor.config import Backend, ManagedModel
 from whitedwarf.supervisor.failures import UpstreamError
 from whitedwarf.supervisor.upstream import Address, Headers, ask
@@ -29,11 +30,13 @@ _log = logging.getLogger(__name__)
 class Slots:
     """Those of one server that is up."""
 
-    def __init__(self, model: ManagedModel, build: str, address: Address, headers: Headers) -> None:
+    def __init__(
+        self, model: ManagedModel, argv: Sequence[str], build: str, address: Address, headers: Headers
+    ) -> None:
         self._address = address
         self._headers = headers
-        self._folder = slot_folder(model)
-        self._name = state_name(model, build)
+        self._folder = slot_folder(model, argv)
+        self._name = state_name(model, argv, build)
         self._key = model.key
 
     async def restore(self) -> bool:
@@ -107,27 +110,22 @@ def fullest(slots: Sequence[object]) -> int | None:
     return best
 
 
-def slot_folder(model: ManagedModel) -> Path | None:
+def slot_folder(model: ManagedModel, argv: Sequence[str]) -> Path | None:
     """Where its states go; None where it keeps none."""
     if model.backend is not Backend.LLAMA_SERVER or not model.keeps_state:
         return None
-    words = model.arguments
-    for index, word in enumerate(words):
-        if word == "--slot-save-path" and index + 1 < len(words):
-            return Path(words[index + 1])
-        if word.startswith("--slot-save-path="):
-            return Path(word.partition("=")[2])
-    return None
+    folder = given.option_of(argv, given.SLOTS)
+    return None if folder is None else Path(folder)
 
 
-def state_name(model: ManagedModel, build: str) -> str:
+def state_name(model: ManagedModel, argv: Sequence[str], build: str) -> str:
     """The same exactly if a state of the one can go on in the other: arguments, the model's file, the build."""
     try:
         stat = model.path.stat()
         file = [str(model.path.absolute()), stat.st_size, stat.st_mtime_ns]
     except OSError:
         file = [str(model.path.absolute())]
-    what = json.dumps([model.program, _without_ports(model.arguments), file, build])
+    what = json.dumps([_without_ports(argv), file, build])
     return f"{_PREFIX}{hashlib.sha256(what.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}.slot"
 
 
