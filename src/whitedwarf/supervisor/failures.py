@@ -16,12 +16,18 @@ class UpstreamCutError(UpstreamError):
 
 
 class StartFailedError(WhitedwarfError):
-    """A model did not come up. `is_permanent`: starting again would fail again. `log_tail`: its last words."""
+    """A model did not come up. `is_permanent`: starting again would fail again. `log_tail`: its last words.
 
-    def __init__(self, message: str, *, is_permanent: bool, log_tail: tuple[str, ...] = ()) -> None:
+    `retry_after_s`: for how long the same error comes without another start; only the desk knows (spec 2.13).
+    """
+
+    def __init__(
+        self, message: str, *, is_permanent: bool, log_tail: tuple[str, ...] = (), retry_after_s: float | None = None
+    ) -> None:
         super().__init__(message)
         self.is_permanent = is_permanent
         self.log_tail = log_tail
+        self.retry_after_s = retry_after_s
 
 
 class QueueFullError(WhitedwarfError):
