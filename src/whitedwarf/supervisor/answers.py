@@ -64,6 +64,11 @@ def not_found() -> Answer:
     return _plain(404, "File Not Found", "not_found_error")
 
 
+def gone_port() -> Answer:
+    """A connection has outlived its model's entry in the config."""
+    return refusal(404, "the config has no model at this port any more", "not_found_error")
+
+
 def wrong_key() -> Answer:
     """To a request without a key of ours."""
     return _plain(401, "Invalid API Key", "authentication_error")

@@ -16,8 +16,8 @@ from whitedwarf.errors import UsageError
 _STREAM = re.compile(rb'"stream"\s*:\s*true')
 _KEEP_ALIVE = re.compile(rb'"keep_alive"\s*:')
 _MODEL = re.compile(rb'"model"\s*:\s*("(?:[^"\\]|\\.)*")')
-_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")  # noqa: RUF001
-_UNIT_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}  # noqa: RUF001
+_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
+_UNIT_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _EXPECTED = 'expected seconds, or a duration like "10m", 0 for at once, or a negative number for never'
 
 
@@ -35,7 +35,7 @@ def named_model(body: bytes, known: Set[str]) -> str | None:
 
 
 def keep_alive_s(body: bytes) -> float | None:
-    """How long the model is to stay after this request, infinity for ever; None: as it is set. UsageError."""
+    """How long the model is to stay after this request, negative for ever; None: as it is set. UsageError."""
     if _KEEP_ALIVE.search(body) is None:
         return None
     value = _fields(body).get("keep_alive")
@@ -44,7 +44,7 @@ def keep_alive_s(body: bytes) -> float | None:
     seconds = _seconds(value)
     if seconds is None or math.isnan(seconds):
         raise UsageError(f"keep_alive: {_EXPECTED}; got {json.dumps(value)[:80]}")
-    return math.inf if seconds < 0 else seconds
+    return seconds
 
 
 def _seconds(value: object) -> float | None:
