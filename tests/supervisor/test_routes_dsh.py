@@ -12,6 +12,13 @@ from whitedwarf.supervisor.routes_dsh import dsh_text
 pytestmark = pytest.mark.clients
 
 
+class Composed(yaml.SafeLoader):
+    """Reads DSH's tree, in which some values are scripts."""
+
+
+Composed.add_constructor("tag:yaml.org,2002:js", lambda loader, node: node.value)
+
+
 def test_the_real_dsh_takes_the_patch_as_it_was_meant(dsh_program: Path, tmp_path: Path) -> None:
     routes = odd_routes(tmp_path)
     patch = tmp_path / "routes.yml"
@@ -27,7 +34,7 @@ def test_the_real_dsh_takes_the_patch_as_it_was_meant(dsh_program: Path, tmp_pat
         check=False,
     )
     assert told.returncode == 0, told.stderr
-    rows = {row["id"]: row.get("config") for row in yaml.safe_load(told.stdout)}
+    rows = {row["id"]: row.get("config") for row in yaml.load(told.stdout, Composed)}
     assert [provider["models"][0]["id"] for provider in rows["llm-pi-ai"]["providers"].values()] == ODD
     assert rows["agent-default-model"] == {"provider": f"local-{routes[2].slug}", "model": "模型"}
     assert len(rows["compaction-basic"]["modelPolicies"]) == len(ODD)
