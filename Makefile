@@ -9,7 +9,7 @@ WORKERS ?= 2
 P ?= What is the capital of France?
 NATIVE := CMakeLists.txt pyproject.toml $(shell find native -name '*.cpp' -o -name '*.h')
 
-.PHONY: run test lint bench clean
+.PHONY: run test lint bench clean real-parts
 .DELETE_ON_ERROR:
 
 $(VENV)/created:
@@ -37,11 +37,15 @@ lint: $(VENV)/installed-test
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: lint
+# DSH and llama-server, which the supervisor's tests run; they are looked for each time, and fetched once.
+real-parts: $(VENV)/installed-test
+	@$(BIN)/python scripts/install_real_parts.py
+
+test: lint real-parts
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 bench: $(VENV)/installed
 	$(BIN)/whitedwarf bench
 
 clean:
-	rm -rf build $(VENV) src/whitedwarf/_native*.so
+	rm -rf build $(VENV) .real-parts src/whitedwarf/_native*.so

@@ -113,6 +113,8 @@ class ServeSettings:
     """Address to listen on; 0.0.0.0 for everybody on the network, best with --api-key-file."""
     port: Annotated[int, Parameter(validator=Number(gte=0, lte=65535))] = 8000
     """Port to listen on; 0 takes a free one."""
+    alias: Annotated[str | None, Parameter(name=("--alias", "-a"), allow_leading_hyphen=True)] = None
+    """The id by which clients are told the model. Default: its name as one word."""
     parallel: Annotated[int, Parameter(validator=Number(gte=1, lte=256))] = 4
     """Requests answered at the same time; others wait."""
     max_waiting: Annotated[int, Parameter(validator=POSITIVE)] = 64

@@ -81,3 +81,15 @@ def test_an_answer_names_the_loaded_model_where_the_request_names_none(tmp_path:
         }.items():
             assert client.post(path, json=body).json()["model"] == model["id"]
             assert client.post(path, json={**body, "model": "mine"}).json()["model"] == "mine"
+
+
+def test_a_model_is_told_by_its_alias(tmp_path: Path) -> None:
+    script = tmp_path / "script.jsonl"
+    script.write_text('{"pieces": ["Hi"]}')
+    alias = "org/模型 v4:q2"
+    with served(script, "--alias", alias) as url, httpx2.Client(base_url=url, timeout=PATIENCE_S) as client:
+        (model,) = client.get("/v1/models").json()["data"]
+        assert model["id"] == alias
+        assert client.get(f"/v1/models/{alias}").json() == model
+        body = {"messages": [{"role": "user", "content": "Hello"}]}
+        assert client.post("/v1/chat/completions", json=body).json()["model"] == alias

@@ -118,7 +118,7 @@ def _serve_loaded(place: _Place) -> None:
     # the store outlives the engine, which offers its states when it ends
     with disk_prefixes(loaded, tokenizer, serve, past) as store, _engine(loaded, serve, store) as engine:
         past.saved = store
-        model = served_model(loaded.gguf, loaded.context_length)
+        model = served_model(loaded.gguf, loaded.context_length, serve.alias)
         note(model_line(model.name, loaded.gguf))
         note(prefixes_line(serve, None if store is None else store.stats))
         facts = replace(
@@ -137,7 +137,7 @@ def _serve_script(path: Path, place: _Place) -> None:
     tokenizer = open_tokenizer(gguf)
     with scripted_engine(path, tokenizer, place.serve, place.settings) as engine:
         facts = replace(_facts(place.serve, gguf), backend="script", is_running=lambda: engine.is_running)
-        model = served_model(gguf, engine.context_length)
+        model = served_model(gguf, engine.context_length, place.serve.alias)
         endpoints = place.endpoints(engine, tokenizer, place.past(tokenizer), model, facts)
         place.run(engine, replace(endpoints, look_at_last=lambda: debug_last(engine.last_received, tokenizer)))
 
@@ -198,12 +198,12 @@ def _engine(loaded: LoadedModel, serve: ServeSettings, store: DiskPrefixes | Non
     )
 
 
-def served_model(gguf: GgufFile, context_length: int) -> ServedModel:
-    """What clients are told about the model; its id is its name as one word."""
+def served_model(gguf: GgufFile, context_length: int, alias: str | None = None) -> ServedModel:
+    """What clients are told about the model; its id is the alias, else its name as one word."""
     name = str(gguf.metadata.get("general.name") or "DeepSeek V4")
     now_s = int(time.time())
     return ServedModel(
-        id=re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-") or "deepseek-v4",
+        id=alias or re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-") or "deepseek-v4",
         name=name,
         context_length=context_length,
         loaded_at=now_s,

@@ -77,7 +77,8 @@ Model = ManagedModel | ExternalModel
 class SupervisorConfig:
     """All models and how they share the machine. `source` is the file it came from.
 
-    `memory_budget_bytes` None: one managed model at a time. `early_headers_after_s`: when a waiting stream gets its
+    `memory_budget_bytes` None: one managed model at a time, unless `has_automatic_budget`: then it is what the machine
+    has when the supervisor starts (memory.py measures). `early_headers_after_s`: when a waiting stream gets its
     headers and comments (spec/supervisor.md 2.27); `tells_loading` adds lines that people see.
     """
 
@@ -92,6 +93,7 @@ class SupervisorConfig:
     swap_policy: SwapPolicy = SwapPolicy.WAIT
     swap_max_wait_s: float = 600.0
     memory_budget_bytes: int | None = None
+    has_automatic_budget: bool = False
     early_headers_after_s: float = 30.0
     tells_loading: bool = False
     max_body_bytes: int = 256 << 20

@@ -1,0 +1,68 @@
+"""`whitedwarf supervise`: models that start when they are needed, behind ports that never change."""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+from cyclopts import Group, Parameter
+
+if TYPE_CHECKING:
+    from whitedwarf.supervisor.config import SupervisorConfig
+
+_LOOK = Group.create_ordered("Instead of running")
+
+
+def command(
+    config: Annotated[Path, Parameter(allow_leading_hyphen=True)],
+    /,
+    *,
+    dump_models: Annotated[bool, Parameter(group=_LOOK)] = False,
+    check: Annotated[bool, Parameter(group=_LOOK)] = False,
+) -> int:
+    """Take the ports of all models and start each one when a request for it comes, until SIGTERM or Ctrl+C.
+
+    Idle models are stopped and give all their memory back. docs/supervisor.md has the fields of the config.
+
+    Parameters
+    ----------
+    config
+        The models: a .toml file, or JSON with comments (models.json).
+    dump_models
+        Print the models with all their ports and defaults as JSON.
+    check
+        Say what is wrong with the config, and what may be: 0 for nothing wrong, 2 otherwise.
+    """
+    from whitedwarf.supervisor.checks import keys_of
+    from whitedwarf.supervisor.config_file import read_config
+
+    decided = read_config(config)
+    if dump_models:
+        return _dump(decided)
+    keys_of(decided)
+    return _check(decided) if check else _become_supervisor(config)
+
+
+def _dump(config: "SupervisorConfig") -> int:
+    import json
+
+    from whitedwarf.supervisor.dump import dumped
+
+    print(json.dumps(dumped(config), indent=2, ensure_ascii=False))
+    return 0
+
+
+def _check(config: "SupervisorConfig") -> int:
+    from whitedwarf.supervisor.checks import warnings_of
+
+    for line in warnings_of(config):
+        print(f"whitedwarf: warning: {line}", file=sys.stderr)
+    for model in config.models:
+        print(f"{model.public_port}  {model.key}")
+    return 0
+
+
+def _become_supervisor(config: Path) -> NoReturn:
+    """The same process without the command line's libraries: the supervisor promises to stay small."""
+    sys.stdout.flush()
+    os.execv(sys.executable, [sys.executable, "-m", "whitedwarf.supervisor", str(config)])

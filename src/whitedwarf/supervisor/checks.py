@@ -1,0 +1,73 @@
+"""What is right in form and yet will probably not do what was meant: told by `--check`, refused by nobody.
+
+Pure but for looking whether files are there.
+"""
+
+import ipaddress
+import shutil
+from collections import Counter
+
+from whitedwarf.errors import UsageError
+from whitedwarf.supervisor.config import ManagedModel, Model, SupervisorConfig
+from whitedwarf.web.auth import ApiKeys
+
+
+def keys_of(config: SupervisorConfig) -> ApiKeys | None:
+    """The keys that are asked for, None for none; UsageError where the file cannot be used."""
+    if config.api_key_file is None:
+        return None
+    try:
+        return ApiKeys.from_file(config.api_key_file)
+    except UsageError as error:
+        raise UsageError(f"{config.source}: apiKeyFile{str(error).removeprefix('--api-key-file')}") from error
+
+
+def warnings_of(config: SupervisorConfig) -> list[str]:
+    """One line each, with the model's name first where it is about one."""
+    found = [f"{model.key}: {line}" for model in config.models for line in _of_model(model, config)]
+    return [*found, *_of_all(config)]
+
+
+def _of_model(model: Model, config: SupervisorConfig) -> list[str]:
+    lines = []
+    if model.context_size and model.soft_context_limit > model.context_size:
+        lines.append(
+            f"softContextLimit {model.soft_context_limit} is beyond its context of {model.context_size} tokens"
+        )
+    if isinstance(model, ManagedModel):
+        lines += _of_managed(model, config)
+    return lines
+
+
+def _of_managed(model: ManagedModel, config: SupervisorConfig) -> list[str]:
+    lines = []
+    if not model.path.is_file():
+        lines.append(f"there is no file {model.path}; a request for it will be told so")
+    if shutil.which(model.program[0]) is None:
+        lines.append(f"there is no program {model.program[0]}; say where it is with llamaServer.bin")
+    budget = config.memory_budget_bytes
+    if budget is not None and model.memory_bytes > budget:
+        lines.append(f"it needs {model.memory_bytes} bytes and memoryBudget is {budget}: it will never start")
+    return lines
+
+
+def _of_all(config: SupervisorConfig) -> list[str]:
+    lines = []
+    has_budget = config.has_automatic_budget or config.memory_budget_bytes is not None
+    pinned = [model.key for model in config.managed if model.is_pinned]
+    if pinned and not has_budget and len(config.managed) > 1:
+        names = ", ".join(pinned)
+        lines.append(f"{names} is pinned and there is no memoryBudget: once it is loaded, no other model can start")
+    for alias, count in Counter(model.alias for model in config.models).items():
+        if count > 1:
+            lines.append(f"{count} models have the alias {alias!r}: clients can tell them apart by their ports only")
+    if config.api_key_file is None and not _is_loopback(config.host):
+        lines.append(f"{config.host}: whoever reaches this machine may use it; apiKeyFile asks for a key")
+    return lines
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")

@@ -1,0 +1,67 @@
+"""`whitedwarf supervise CONFIG`, without running it: what it says about a config."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from whitedwarf.supervisor.__main__ import main as lean
+
+Call = Callable[[Sequence[str]], tuple[int, str, str]]
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    (tmp_path / "m.gguf").write_bytes(b"GGUF")
+    path = tmp_path / "models.json"
+    path.write_text('{"models": [{"name": "m", "path": "m.gguf"}, {"name": "e", "url": "http://127.0.0.1:1/v1"}],}')
+    return path
+
+
+def test_the_resolved_models_are_dumped_as_json(config: Path, in_process: Call) -> None:
+    code, out, err = in_process(["supervise", str(config), "--dump-models"])
+    assert (code, err) == (0, "")
+    models = json.loads(out)["models"]
+    assert [(model["name"], model["publicPort"]) for model in models] == [("m", 8080), ("e", 8081)]
+    assert in_process(["supervise", "--dump-models", str(config)])[1] == out
+
+
+def test_a_config_without_faults_is_told_by_its_ports(config: Path, in_process: Call) -> None:
+    assert in_process(["supervise", str(config), "--check"]) == (0, "8080  m\n8081  e\n", "")
+
+
+def test_what_will_probably_not_do_what_was_meant_is_a_warning(config: Path, in_process: Call) -> None:
+    (config.parent / "m.gguf").unlink()
+    code, out, err = in_process(["supervise", str(config), "--check"])
+    assert (code, out) == (0, "8080  m\n8081  e\n")
+    assert f"warning: m: there is no file {config.parent / 'm.gguf'}" in err
+
+
+@pytest.mark.parametrize("flags", [(), ("--check",), ("--dump-models",)])
+def test_a_wrong_config_is_told_in_one_line_with_2(flags: tuple[str, ...], config: Path, in_process: Call) -> None:
+    config.write_text('{"models": [{"name": "m", "pth": "m.gguf"}]}')
+    code, out, err = in_process(["supervise", str(config), *flags])
+    assert (code, out) == (2, "")
+    assert err == f"whitedwarf: {config}: models[0].pth is unknown; did you mean 'path'?\n"
+
+
+def test_a_file_of_keys_that_cannot_be_used_is_told_before_anything_runs(config: Path, in_process: Call) -> None:
+    config.write_text('{"models": [{"name": "m", "path": "m.gguf"}], "apiKeyFile": "none"}')
+    for flags in (("--check",), ()):
+        code, _, err = in_process(["supervise", str(config), *flags])
+        assert (code, f"{config}: apiKeyFile {config.parent / 'none'}: expected a readable" in err) == (2, True), err
+
+
+def test_the_process_that_stays_has_none_of_the_command_lines_libraries(environment: dict[str, str]) -> None:
+    code = "import sys, whitedwarf.supervisor.__main__, whitedwarf.supervisor.dump; print(*sys.modules)"
+    loaded = set(subprocess.check_output([sys.executable, "-c", code], text=True, env=environment).split())
+    assert loaded & {"cyclopts", "rich", "numpy", "asyncio", "tomllib", "whitedwarf.cli"} == set()
+
+
+@pytest.mark.parametrize("words", [[], ["a", "b"], ["/no/such/models.json"]])
+def test_the_lean_command_tells_what_is_wrong_too(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert lean(words) == 2
+    assert "expected" in capsys.readouterr().err

