@@ -9,7 +9,7 @@ one event loop, and nothing waits between seeing a state and acting on it.
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterable
 from contextlib import asynccontextmanager
 
 from whitedwarf.errors import UsageError, WhitedwarfError
@@ -35,6 +35,8 @@ from whitedwarf.supervisor.schedule import (
     next_step,
 )
 from whitedwarf.supervisor.status import Event, EventKind, ModelStatus
+from whitedwarf.supervisor.visits import ExternalVisit, Visit
+from whitedwarf.supervisor.waiting import Waiter, Waiters
 
 log = logging.getLogger(__name__)
 
@@ -43,87 +45,9 @@ Launch = Callable[[ManagedModel, Callable[[str], None]], Awaitable[Running]]
 """Starts a model, telling how far it is; returns when it answers. StartFailedError leaves nothing behind. Cancelled, it
 stops what it started and waits until that is gone."""
 
-_EXIT_IS_SEEN_WITHIN_S = 1.0
-
 
 async def _no_wait() -> None:
     return
-
-
-class _Waiter:
-    """A request that waits for its model: it gets a stay, or the error that ends it."""
-
-    __slots__ = ("future", "ticket")
-
-    def __init__(self, ticket: Ticket) -> None:
-        self.ticket = ticket
-        self.future: asyncio.Future[Stay | WhitedwarfError] = asyncio.get_running_loop().create_future()
-
-
-class Visit:
-    """A request's stay at a model that is up, counted until its end."""
-
-    def __init__(self, desk: "Desk", resident: Resident, stay: Stay, arrived_s: float) -> None:
-        self._desk = desk
-        self._resident = resident
-        self._stay: Stay | None = stay
-        self._arrived_s = arrived_s
-        self._is_renewed = False
-
-    @property
-    def running(self) -> Running:
-        """The model to talk to."""
-        assert self._stay is not None
-        assert self._stay.running is not None
-        return self._stay.running
-
-    async def renew(self) -> Running:
-        """The model went away before a byte of its answer: another one to talk to, once for each visit.
-
-        It may be the same one, where only the connection was lost. StartFailedError where it was renewed before or does
-        not come up; UnloadedError where it was stopped by order; the other errors of visit().
-        """
-        stay, key = self._stay, self._resident.model.key
-        if self._is_renewed or stay is None:
-            raise StartFailedError(f"model {key!r} ended twice before it answered this request", is_permanent=False)
-        self._is_renewed = True
-        if not await _has_ended(stay):
-            return self.running
-        if stay.why_stopped is not None:
-            raise UnloadedError(f"model {key!r} was stopped before it answered: {stay.why_stopped}")
-        self._stay = None
-        self._desk._leave(stay, None)
-        self._stay = await self._desk._admission(self._resident, self._arrived_s, is_renewal=True)
-        return self.running
-
-    def _end(self, keep_alive_s: float | None) -> None:
-        if self._stay is not None:
-            self._desk._leave(self._stay, keep_alive_s)
-
-
-async def _has_ended(stay: Stay) -> bool:
-    """A connection is cut a moment before its process is seen to have exited."""
-    if stay.stage is Stage.STOPPING:
-        return True
-    try:
-        await asyncio.wait_for(stay.end.wait(), _EXIT_IS_SEEN_WITHIN_S)
-    except TimeoutError:
-        return False
-    return True
-
-
-class _ExternalVisit(Visit):
-    """Of a server that somebody else runs: nothing to wait for, and only its connection can be renewed."""
-
-    def __init__(self, external: External) -> None:
-        self._external = external
-
-    @property
-    def running(self) -> Running:
-        return self._external
-
-    async def renew(self) -> Running:
-        return self._external
 
 
 class Desk:
@@ -146,8 +70,7 @@ class Desk:
         self._feed = Feed()
         self._residents = {model.key: self._resident_of(model) for model in config.managed}
         self._externals = self._externals_of(config)
-        self._waiters: list[_Waiter] = []
-        self._number = 0
+        self._waiters = Waiters()
         self._tasks: asyncio.TaskGroup | None = None
         self._is_closed = False
         self._is_unsettled = False
@@ -165,16 +88,17 @@ class Desk:
         if (external := self._externals.get(key)) is not None:
             external.in_flight += 1
             try:
-                yield _ExternalVisit(external)
+                yield ExternalVisit(external)
             finally:
                 external.in_flight -= 1
             return
         resident, arrived_s = self._managed(key), self._clock()
-        visit = Visit(self, resident, await self._admission(resident, arrived_s), arrived_s)
+        stay = await self._admission(resident, arrived_s)
+        visit = Visit(stay, self._leave, lambda: self._admission(resident, arrived_s, is_renewal=True))
         try:
             yield visit
         finally:
-            visit._end(keep_alive_s)
+            visit.end(keep_alive_s)
 
     def peek(self, key: str) -> Running | None:
         """The model if it is loaded, without waking it and without touching its idle clock."""
@@ -208,7 +132,7 @@ class Desk:
         stays = [resident.stay for resident in residents if resident.stay is not None]
         for stay in stays:
             if drain:
-                stay.close(self._number, "unloaded by order")
+                stay.close(self._waiters.last_number, "unloaded by order")
             else:
                 self._stop(stay, "unloaded by order")
         if not drain:
@@ -242,7 +166,7 @@ class Desk:
             resident.change(model)
         if stay is None or (model is not None and is_same_process(stay.model, model)):
             return False
-        stay.close(self._number, "its entry in the config changed")
+        stay.close(self._waiters.last_number, "its entry in the config changed")
         return True
 
     # What is told
@@ -257,8 +181,9 @@ class Desk:
     def _status_of(self, key: str) -> ModelStatus:
         if (external := self._externals.get(key)) is not None:
             return external_status(external)
-        waiting = sum(waiter.ticket.key == key for waiter in self._waiters)
-        return managed_status(self._residents[key], waiting, self._clock(), self.config.memory_budget_bytes)
+        return managed_status(
+            self._residents[key], self._waiters.count(key), self._clock(), self.config.memory_budget_bytes
+        )
 
     def subscribe(self) -> AsyncIterator[Event]:
         """What happens from now on. Whoever reads too slowly loses the oldest; ends when the desk closes."""
@@ -293,7 +218,7 @@ class Desk:
 
     async def _close(self) -> None:
         self._is_closed = True
-        self._turn_away(set(self._residents), "the supervisor ends")
+        self._turn_away(self._residents, "the supervisor ends")
         stays = [resident.stay for resident in self._residents.values() if resident.stay is not None]
         for stay in stays:
             self._stop(stay, "the supervisor ends")
@@ -301,7 +226,7 @@ class Desk:
             await stay.gone.wait()
         self._feed.close()
 
-    def _preload(self, models: "list[ManagedModel] | tuple[ManagedModel, ...]") -> None:
+    def _preload(self, models: Iterable[ManagedModel]) -> None:
         for model in models:
             if model.is_preloaded and self._tasks is not None:
                 self._tasks.create_task(self._preload_one(self._managed(model.key)))
@@ -324,7 +249,8 @@ class Desk:
             stay.enter()
             return stay
         self._refuse_at_once(resident, is_renewal)
-        waiter = self._queue(resident.model.key, arrived_s, is_polite)
+        waiter = self._waiters.join(resident.model.key, arrived_s, is_polite=is_polite)
+        self._pump()
         try:
             outcome = await waiter.future
         except asyncio.CancelledError:
@@ -340,23 +266,14 @@ class Desk:
             raise UnloadedError("the supervisor ends")
         if (failure := resident.held_failure(self._clock())) is not None:
             raise failure
-        waiting = sum(waiter.ticket.key == model.key for waiter in self._waiters)
+        waiting = self._waiters.count(model.key)
         if waiting >= model.max_waiting and not is_renewal:
             raise QueueFullError(f"{waiting} requests wait for model {model.key!r}, no more may; try again later")
 
-    def _queue(self, key: str, arrived_s: float, is_polite: bool) -> _Waiter:
-        self._number += 1
-        waiter = _Waiter(Ticket(self._number, key, arrived_s, is_polite))
-        self._waiters.append(waiter)
-        self._pump()
-        return waiter
-
-    def _abandon(self, waiter: _Waiter) -> None:
+    def _abandon(self, waiter: Waiter) -> None:
         """Its client left, perhaps in the moment in which it was admitted."""
-        if waiter in self._waiters:
-            self._waiters.remove(waiter)
-        future = waiter.future
-        if future.done() and not future.cancelled() and isinstance(stay := future.result(), Stay):
+        self._waiters.remove(waiter)
+        if (stay := waiter.admitted_to()) is not None:
             self._leave(stay, None)
         self._pump()
 
@@ -367,20 +284,15 @@ class Desk:
         if stay.release_in_s(self._clock()) == 0:
             self._stop(stay, "released after its last request")
 
-    def _turn_away(self, keys: set[str], why: str) -> None:
-        for waiter in [waiter for waiter in self._waiters if waiter.ticket.key in keys]:
-            self._answer(waiter, UnloadedError(f"model {waiter.ticket.key!r} did not get to this request: {why}"))
-
-    def _answer(self, waiter: _Waiter, outcome: Stay | WhitedwarfError) -> None:
-        self._waiters.remove(waiter)
-        if not waiter.future.done():
-            waiter.future.set_result(outcome)
+    def _turn_away(self, keys: Container[str], why: str) -> None:
+        for number in self._waiters.numbers(keys):
+            key = self._waiters.ticket(number).key
+            self._waiters.answer(number, UnloadedError(f"model {key!r} did not get to this request: {why}"))
 
     def _pump(self) -> None:
         """Do what is to be done until only time or another event changes anything."""
         if self._tasks is None or self._is_closed:
             return
-        self._waiters = [waiter for waiter in self._waiters if not waiter.future.done()]
         while (step := next_step(self._situation())) is not None:
             self._do(step)
 
@@ -393,7 +305,7 @@ class Desk:
                 for resident in residents
             },
             places=tuple(resident.stay.place for resident in residents if resident.stay is not None),
-            tickets=tuple(waiter.ticket for waiter in self._waiters),
+            tickets=self._waiters.tickets,
             rules=Rules(
                 budget_bytes=self.config.memory_budget_bytes,
                 swap_policy=self.config.swap_policy,
@@ -406,13 +318,12 @@ class Desk:
     def _do(self, step: Step) -> None:
         match step:
             case Admit(number):
-                waiter = self._waiter(number)
-                stay = self._residents[waiter.ticket.key].stay
+                stay = self._residents[self._waiters.ticket(number).key].stay
                 assert stay is not None
                 stay.enter()
-                self._answer(waiter, stay)
+                self._waiters.answer(number, stay)
             case Refuse(number):
-                self._refuse(self._waiter(number))
+                self._waiters.answer(number, self._no_place(self._waiters.ticket(number)))
             case Start(key):
                 self._begin(self._residents[key])
             case Stop(key):
@@ -420,14 +331,10 @@ class Desk:
                 assert stay is not None
                 self._stop(stay, stay.why_closing or "another model needs its place")
 
-    def _waiter(self, number: int) -> _Waiter:
-        return next(waiter for waiter in self._waiters if waiter.ticket.number == number)
-
-    def _refuse(self, waiter: _Waiter) -> None:
-        key, waited_s = waiter.ticket.key, self._clock() - waiter.ticket.arrived_s
-        holders = ", ".join(r.model.key for r in self._residents.values() if r.stay is not None)
-        said = f"no place for model {key!r} after {waited_s:.0f} s: in use by {holders}"
-        self._answer(waiter, WaitedTooLongError(said))
+    def _no_place(self, ticket: Ticket) -> WaitedTooLongError:
+        waited_s = self._clock() - ticket.arrived_s
+        holders = ", ".join(resident.model.key for resident in self._residents.values() if resident.stay is not None)
+        return WaitedTooLongError(f"no place for model {ticket.key!r} after {waited_s:.0f} s: in use by {holders}")
 
     # Lives of processes
 
@@ -464,8 +371,8 @@ class Desk:
         now_s = self._clock()
         resident.remember_failure(error, now_s)
         self._tell(EventKind.FAILED, resident.model.key, str(error))
-        for waiter in [waiter for waiter in self._waiters if waiter.ticket.key == resident.model.key]:
-            self._answer(waiter, again(error, resident.held_until_s - now_s))
+        for number in self._waiters.numbers({resident.model.key}):
+            self._waiters.answer(number, again(error, resident.held_until_s - now_s))
 
     def _stop(self, stay: Stay, why: str) -> None:
         if not stay.end.is_set():

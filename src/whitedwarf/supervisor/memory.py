@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from whitedwarf.supervisor.config import Backend, ManagedModel
+from whitedwarf.supervisor.sizes import files_bytes
 
-_PART = re.compile(r"(?P<stem>.+)-(?P<index>\d{5})-of-(?P<count>\d{5})\.gguf")
 _SHARE_FOR_MODELS = 0.9
 _PROGRAM_BYTES = 256 << 20
 _OWN_BYTES_A_TOKEN = 8 << 10  # Flash takes 4.2 KB (ARCHITECTURE.md), PRO more
@@ -29,7 +29,7 @@ def needed_bytes(model: ManagedModel) -> int:
 
 def estimated_bytes(path: Path, context_size: int, backend: Backend) -> int:
     """The weights of all parts, what a full context of it takes, and the program itself."""
-    weights = sum(_size(part) for part in parts_of(path))
+    weights = files_bytes(path)
     if weights == 0:
         return 0
     if backend is Backend.WHITEDWARF:
@@ -37,22 +37,6 @@ def estimated_bytes(path: Path, context_size: int, backend: Backend) -> int:
     else:
         a_token = _LLAMA_BYTES_A_TOKEN * max(0.1, weights / _LLAMA_SIZE_OF_IT) ** 0.5
     return weights + int(context_size * a_token) + _PROGRAM_BYTES
-
-
-def parts_of(path: Path) -> tuple[Path, ...]:
-    """The files of a model: all parts of a split GGUF, whichever of them is named."""
-    found = _PART.fullmatch(path.name)
-    if found is None:
-        return (path,)
-    count = int(found["count"])
-    return tuple(path.with_name(f"{found['stem']}-{index:05}-of-{count:05}.gguf") for index in range(1, count + 1))
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
 
 
 def automatic_budget(root: Path = Path("/")) -> int | None:
