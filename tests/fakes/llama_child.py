@@ -5,7 +5,8 @@ How it lives is said by options (`--load-s 2`, `--die-loading 1`, …), how it a
 `fake`: {"events": 3, "pause_s": 0.1, "then": "end" | "die" | "hang" | "cut", "head_s": 0, "before": "die" | "hang"}.
 `--log FILE` gets a JSON line for each thing that happens, with the pid and the monotonic clock, which all processes of
 a machine share. Tokens are counted as one for each byte of the messages' texts, as real llama-server counts the Markov
-model's. Other options are accepted, as a real command line has many.
+model's. Agents cannot say `fake`: for them an option says what is answered (`--reply`, `--summary`) and when. Other
+options are accepted, as a real command line has many.
 """
 
 import argparse
@@ -44,6 +45,12 @@ def options(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--hang-asked", action="store_true", help="answers no generation")
     parser.add_argument("--api-key", default="", help="asked for everywhere but at /health, as llama-server does")
     parser.add_argument("--props", default="", help="what /props answers, instead of facts")
+    parser.add_argument("--reply", default="", help="what every stream says, instead of numbers")
+    parser.add_argument("--summary", default="", help="what is said to DSH when it compacts")
+    parser.add_argument("--answer-when", default="", metavar="FILE", help="streams wait until FILE is there")
+    parser.add_argument("--answer-after-s", type=float, default=0.0, help="streams wait so long, as for a long prompt")
+    parser.add_argument("--die-streaming", default="", metavar="FILE", help="dies in its first long stream: makes FILE")
+    parser.add_argument("--bytes-per-token", type=int, default=1)
     parser.add_argument("--count", default="ok", choices=["ok", "404", "500", "slow", "garbage"])
     return parser.parse_known_args(words)[0]
 
@@ -77,13 +84,18 @@ class Life:
             os._exit(self.told.exit_code)
 
 
-def count_of(body: dict[str, Any]) -> int:
+def count_of(body: dict[str, Any], bytes_per_token: int = 1) -> int:
     total = 0
     for message in body.get("messages") or []:
         content = message.get("content") or ""
         parts = [content] if isinstance(content, str) else [part.get("text") or "" for part in content]
         total += sum(len(part.encode()) for part in parts)
-    return total + (len(json.dumps(body["tools"])) if body.get("tools") else 0)
+    return (total + (len(json.dumps(body["tools"])) if body.get("tools") else 0)) // bytes_per_token
+
+
+def last_text(body: dict[str, Any]) -> str:
+    content = (body.get("messages") or [{}])[-1].get("content") or ""
+    return content if isinstance(content, str) else "".join(part.get("text") or "" for part in content)
 
 
 def overflow(tokens: int, context: int) -> bytes:
@@ -157,7 +169,7 @@ class Handler(BaseHTTPRequestHandler):
             self._not_found()
 
     def _generate(self, body: dict[str, Any], raw: bytes) -> None:
-        tokens, order = count_of(body), body.get("fake") or {}
+        tokens, order = self._tokens(body), body.get("fake") or {}
         self.life.note(
             "ask",
             path=self.path,
@@ -165,6 +177,8 @@ class Handler(BaseHTTPRequestHandler):
             size=len(raw),
             max_tokens=body.get("max_tokens"),
             mark=body.get("mark"),
+            tools=len(body.get("tools") or []),
+            last=last_text(body)[:200],
         )
         self.life.asked += 1
         if order.get("before") == "die" or self.life.asked == self.life.told.die_asked:
@@ -177,6 +191,7 @@ class Handler(BaseHTTPRequestHandler):
             return
         time.sleep(order.get("head_s", 0))
         if body.get("stream"):
+            self._hold()
             self._stream(body, order)
         else:
             choice = {"index": 0, "message": {"role": "assistant", "content": "OK"}, "finish_reason": "stop"}
@@ -191,15 +206,38 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         try:
-            for index in range(order.get("events", 3)):
-                self._chunk(self._event(index, {"content": f"{index} "}, None))
+            for index, text in enumerate(self._texts(body, order)):
+                self._chunk(self._event(index, {"content": text}, None))
                 time.sleep(order.get("pause_s", 0))
-            self._finish(order.get("then", "end"))
+                if index == 1:
+                    self._die_streaming(body)
+            self._finish(body, order.get("then", "end"))
         except OSError:
             self.life.note("left", mark=body.get("mark"))
             self.close_connection = True
 
-    def _finish(self, then: str) -> None:
+    def _hold(self) -> None:
+        """Streams only: warming up is no stream."""
+        time.sleep(self.life.told.answer_after_s)
+        while self.life.told.answer_when and not Path(self.life.told.answer_when).exists():
+            time.sleep(0.02)
+
+    def _texts(self, body: dict[str, Any], order: dict[str, Any]) -> list[str]:
+        told = self.life.told
+        reply = told.summary if told.summary and "compaction engine" in last_text(body) else told.reply
+        if reply and not order:
+            return [f"{word} " for word in reply.split(" ")]
+        return [f"{index} " for index in range(order.get("events", 3))]
+
+    def _die_streaming(self, body: dict[str, Any]) -> None:
+        """Only in an answer to an agent that has tools: beside it DSH asks for a title."""
+        first = self.life.told.die_streaming
+        if first and body.get("tools") and not Path(first).exists():
+            Path(first).touch()
+            self.wfile.flush()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def _finish(self, body: dict[str, Any], then: str) -> None:
         if then == "die":
             os._exit(9)
         if then == "hang":
@@ -208,6 +246,10 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
         else:
             self._chunk(self._event(0, {}, "stop"))
+            if (body.get("stream_options") or {}).get("include_usage"):
+                usage = {"prompt_tokens": self._tokens(body), "completion_tokens": 5}
+                event = {"id": "fake", "object": "chat.completion.chunk", "created": 1, "choices": [], "usage": usage}
+                self._chunk(b"data: " + json.dumps(event).encode() + b"\n\n")
             self._chunk(b"data: [DONE]\n\n")
             self.wfile.write(b"0\r\n\r\n")
 
@@ -240,7 +282,7 @@ class Handler(BaseHTTPRequestHandler):
         elif how == "garbage":
             self._answer(200, b"<html>")
         else:
-            self._answer(200, b'{"input_tokens":%d,"object":"response.input_tokens"}' % count_of(body))
+            self._answer(200, b'{"input_tokens":%d,"object":"response.input_tokens"}' % self._tokens(body))
 
     def _slot(self, path: str, body: dict[str, Any]) -> None:
         action = self.path.partition("action=")[2]
@@ -259,6 +301,9 @@ class Handler(BaseHTTPRequestHandler):
     def _has_key(self) -> bool:
         keys = [f"Bearer {key}" for key in self.life.told.api_key.split(",") if key]
         return not keys or self.headers.get("Authorization") in keys
+
+    def _tokens(self, body: dict[str, Any]) -> int:
+        return count_of(body, self.life.told.bytes_per_token)
 
     def _context(self) -> int:
         return self.life.told.real_ctx or self.life.told.ctx_size

@@ -1,0 +1,280 @@
+"""The sockets that clients connect to: uvicorn's httptools protocol with our manners, without uvicorn's server.
+
+Promises: heads of requests are bounded in size and time, connections in number, and those that have asked for nothing
+make room for new ones; pipelined requests are answered in their order; a client that has only ended its own side
+(shutdown(WR)) gets its answers, while one that has gone is noticed at once; the end is orderly and bounded. Nothing
+ticks while nothing happens, no header is added to answers, and no signal is touched. Does not know what the
+application does.
+
+Not uvicorn.Server: that wakes ten times a second and takes the signals.
+"""
+
+import asyncio
+import logging
+import resource
+import socket
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.server import ServerState
+
+from whitedwarf.supervisor.asgi import Application
+
+MAX_CONNECTIONS = 1000
+"""And no more than half of the files that the process may have open."""
+MAX_HEAD_BYTES = 64 << 10
+HEAD_TIMEOUT_S = 10.0
+STALL_TIMEOUT_S = 60.0
+"""How long a client may leave what was sent to it unread."""
+IDLE_TIMEOUT_S = 75  # longer than clients keep unused connections, so that they close them first
+PROBE_AFTER_S = (0.0, 0.05, 0.5, 2.0)
+"""When a client that ended its side is asked whether it is still there: the second answer tells."""
+_BACKLOG = 512
+
+_SILENT = logging.Logger("uvicorn told nobody", logging.CRITICAL + 1)
+"""uvicorn has a line for each answer that was cut, which is ordinary here."""
+
+
+class FrontProtocol(HttpToolsProtocol):
+    """One connection."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.logger = _SILENT
+        self.access_log = False
+        self.since_s = time.monotonic()
+        self._answering: RequestResponseCycle | None = None
+        self._is_in_head = True
+        self._raw_head_bytes = 0
+        self._head_bytes = 0  # of its names and values, also when it comes in one piece
+        self._deadline: asyncio.TimerHandle | None = None
+        self._stall: asyncio.TimerHandle | None = None
+        self._probe: asyncio.TimerHandle | None = None
+
+    @property
+    def is_owed_an_answer(self) -> bool:
+        """Whether a whole request has come that was not answered yet."""
+        if self._answering is None or self._answering.response_complete:
+            return False
+        return self._answering is not self.cycle or not self.cycle.more_body
+
+    # asyncio calls these
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._start_deadline()
+        _make_room(self.connections)
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_in_head:
+            self._raw_head_bytes += len(data)
+        super().data_received(data)
+        if self.transport.is_closing():
+            return
+        if self._is_in_head and self._raw_head_bytes > MAX_HEAD_BYTES:
+            self._refuse_head()
+        if self._is_between_requests():
+            self._start_deadline()
+        else:
+            self._stop_deadline()
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """The client sends no more. It may have gone, or wait for what it is owed."""
+        if not self.is_owed_an_answer or self.cycle.more_body:
+            return False
+        self.cycle.keep_alive = False
+        self._ask_whether_there(0)
+        return True
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        for timer in (self._deadline, self._stall, self._probe):
+            if timer is not None:
+                timer.cancel()
+        self.pipeline.clear()
+        # uvicorn tells only the newest request, which need not be the one that is being answered.
+        if self._answering is not None and not self._answering.response_complete:
+            self._answering.disconnected = True
+            self._answering.message_event.set()
+        self._unset_keepalive_if_required()
+        super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        # Aborted, because closing would wait for the client to read what is left.
+        self._stall = self.loop.call_later(STALL_TIMEOUT_S, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        if self._stall is not None:
+            self._stall.cancel()
+            self._stall = None
+        super().resume_writing()
+
+    # httptools calls these
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._is_in_head = True
+        self._raw_head_bytes = self._head_bytes = 0
+
+    def on_url(self, url: bytes) -> None:
+        super().on_url(url)
+        self._count_head(len(url))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        super().on_header(name, value)
+        self._count_head(len(name) + len(value))
+
+    def on_headers_complete(self) -> None:
+        self._is_in_head = False
+        super().on_headers_complete()
+
+    # uvicorn calls these
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._answering = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def send_400_response(self, msg: str) -> None:
+        """What came is no HTTP; there is nothing to say while an answer is being given."""
+        if self._answering is not None and not self._answering.response_complete:
+            self._leave_after_answer()
+        elif self._head_bytes > MAX_HEAD_BYTES:
+            self._refuse_head()
+        else:
+            super().send_400_response(msg)
+
+    # ours
+
+    def _leave_after_answer(self) -> None:
+        """Of a pipeline's requests those that were read are answered; where the next begins is uncertain."""
+        last = self.pipeline[0][0] if self.pipeline else self._answering
+        assert last is not None
+        last.keep_alive = False
+        if last.more_body:  # the body itself is broken
+            last.disconnected = True
+            last.message_event.set()
+            self.transport.close()
+        self.flow.pause_reading()
+
+    def _count_head(self, size: int) -> None:
+        self._head_bytes += size
+        if self._head_bytes > MAX_HEAD_BYTES:
+            raise OverflowError  # ends the parsing, and comes back as a call of send_400_response
+
+    def _refuse_head(self) -> None:
+        head = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+        self.transport.write(head)
+        self.transport.close()
+
+    def _ask_whether_there(self, asked: int) -> None:
+        """Send what no client sees but every one that has gone refuses: closing looks like shutdown(WR) until then.
+
+        Before the head of an answer that is an interim one, within a chunked body the first zero of the next chunk's
+        size. The refusal is noticed when sending the next time.
+        """
+        answer = self._answering
+        if answer is None or answer.response_complete or asked == len(PROBE_AFTER_S) or self.transport.is_closing():
+            return
+        if asked and not answer.response_started and answer.scope["http_version"] == "1.1":
+            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        elif asked and answer.response_started and answer.chunked_encoding:
+            self.transport.write(b"0")
+        self._probe = self.loop.call_later(PROBE_AFTER_S[asked], self._ask_whether_there, asked + 1)
+
+    def _is_between_requests(self) -> bool:
+        return self._answering is None or (self._answering.response_complete and not self.pipeline)
+
+    def _start_deadline(self) -> None:
+        if self._deadline is None:
+            self._deadline = self.loop.call_later(HEAD_TIMEOUT_S, self._close_if_late)
+
+    def _stop_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _close_if_late(self) -> None:
+        self._deadline = None
+        if self._is_between_requests():
+            self.transport.close()
+
+
+def _most_connections() -> int:
+    """How many there may be: files are needed for other things, too."""
+    return min(MAX_CONNECTIONS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
+
+
+def _make_room(connections: Iterable[Any], most: int | None = None) -> None:
+    """Where there are too many, drop one: the oldest that is not owed an answer; the new one is among them."""
+    live = [one for one in connections if not one.transport.is_closing()]
+    if len(live) > (most or _most_connections()):
+        idle = (one for one in live if not one.is_owed_an_answer)
+        oldest = min(idle, key=lambda one: one.since_s, default=None)
+        if oldest is not None:
+            oldest.transport.abort()
+
+
+class Front:
+    """Listening sockets, all answered by one application in the running loop."""
+
+    def __init__(self, app: Application) -> None:
+        self._config = uvicorn.Config(
+            app,
+            http=FrontProtocol,
+            interface="asgi3",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            date_header=False,
+            timeout_keep_alive=IDLE_TIMEOUT_S,
+        )
+        self._config.load()
+        self._state = ServerState()
+        self._servers: dict[int, asyncio.Server] = {}
+
+    async def listen(self, sockets: Iterable[socket.socket]) -> None:
+        """Begin to answer on these; may be called again for more."""
+        loop = asyncio.get_running_loop()
+        for listener in sockets:
+            server = await loop.create_server(self._connection, sock=listener, backlog=_BACKLOG)
+            self._servers[listener.getsockname()[1]] = server
+
+    def stop_listening(self, port: int) -> None:
+        """Take no new connection on this port; those that are there stay until their answers have been given."""
+        self._servers.pop(port).close()
+        for connection in self._connections():
+            if connection.server is not None and connection.server[1] == port:
+                connection.shutdown()
+
+    async def close(self, drain_s: float) -> None:
+        """Take no new connection; let answers end for so long, then cut them. May be called again, with less time."""
+        for port in list(self._servers):
+            self._servers.pop(port).close()
+        for connection in self._connections():
+            connection.shutdown()
+        if self._state.tasks:
+            await asyncio.wait(set(self._state.tasks), timeout=drain_s)
+        running = set(self._state.tasks)
+        for task in running:
+            task.cancel()
+        for connection in self._connections():
+            connection.transport.abort()
+        if running:
+            await asyncio.wait(running)
+
+    @property
+    def connection_count(self) -> int:
+        """How many there are."""
+        return len(self._state.connections)
+
+    def _connection(self) -> FrontProtocol:
+        return FrontProtocol(self._config, self._state, {})
+
+    def _connections(self) -> list[FrontProtocol]:
+        return [one for one in self._state.connections if isinstance(one, FrontProtocol)]
