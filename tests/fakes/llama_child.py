@@ -5,7 +5,8 @@ How it lives is said by options (`--load-s 2`, `--die-loading 1`, …), how it a
 `fake`: {"events": 3, "pause_s": 0.1, "then": "end" | "die" | "hang" | "cut", "head_s": 0, "before": "die" | "hang"}.
 `--log FILE` gets a JSON line for each thing that happens, with the pid and the monotonic clock, which all processes of
 a machine share. Tokens are counted as one for each byte of the messages' texts, as real llama-server counts the Markov
-model's. Other options are accepted, as a real command line has many.
+model's. Agents cannot say `fake`: for them an option says what is answered (`--reply`, `--summary`) and when. Other
+options are accepted, as a real command line has many.
 """
 
 import argparse
@@ -40,6 +41,16 @@ def options(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--ignore-term", type=int, default=0, metavar="N", help="the first N SIGTERMs do nothing")
     parser.add_argument("--grandchild", action="store_true", help="starts a process of its own, which it forgets")
     parser.add_argument("--exit-code", type=int, default=0, help="after SIGTERM")
+    parser.add_argument("--die-asked", type=int, default=0, metavar="N", help="dies over the Nth generation")
+    parser.add_argument("--hang-asked", action="store_true", help="answers no generation")
+    parser.add_argument("--api-key", default="", help="asked for everywhere but at /health, as llama-server does")
+    parser.add_argument("--props", default="", help="what /props answers, instead of facts")
+    parser.add_argument("--reply", default="", help="what every stream says, instead of numbers")
+    parser.add_argument("--summary", default="", help="what is said to DSH when it compacts")
+    parser.add_argument("--answer-when", default="", metavar="FILE", help="streams wait until FILE is there")
+    parser.add_argument("--answer-after-s", type=float, default=0.0, help="streams wait so long, as for a long prompt")
+    parser.add_argument("--die-streaming", default="", metavar="FILE", help="dies in its first long stream: makes FILE")
+    parser.add_argument("--bytes-per-token", type=int, default=1)
     parser.add_argument("--count", default="ok", choices=["ok", "404", "500", "slow", "garbage"])
     return parser.parse_known_args(words)[0]
 
@@ -50,7 +61,8 @@ class Life:
     def __init__(self, told: argparse.Namespace) -> None:
         self.told = told
         self.ready_at_s = time.monotonic() + told.load_s
-        self.terms = 0
+        self.terms = self.asked = 0
+        self.is_doomed = bool(told.die_loading) and not (told.die_once and Path(told.die_once).exists())
         self._lock = threading.Lock()
 
     def note(self, what: str, **more: object) -> None:
@@ -63,7 +75,7 @@ class Life:
 
     @property
     def is_ready(self) -> bool:
-        return not self.told.never_healthy and time.monotonic() >= self.ready_at_s
+        return not (self.told.never_healthy or self.is_doomed) and time.monotonic() >= self.ready_at_s
 
     def terminate(self, signum: int, frame: FrameType | None) -> None:
         self.terms += 1
@@ -72,19 +84,27 @@ class Life:
             os._exit(self.told.exit_code)
 
 
-def count_of(body: dict[str, Any]) -> int:
+def count_of(body: dict[str, Any], bytes_per_token: int = 1) -> int:
     total = 0
     for message in body.get("messages") or []:
         content = message.get("content") or ""
         parts = [content] if isinstance(content, str) else [part.get("text") or "" for part in content]
         total += sum(len(part.encode()) for part in parts)
-    return total + (len(json.dumps(body["tools"])) if body.get("tools") else 0)
+    return (total + (len(json.dumps(body["tools"])) if body.get("tools") else 0)) // bytes_per_token
+
+
+def last_text(body: dict[str, Any]) -> str:
+    content = (body.get("messages") or [{}])[-1].get("content") or ""
+    return content if isinstance(content, str) else "".join(part.get("text") or "" for part in content)
 
 
 def overflow(tokens: int, context: int) -> bytes:
     said = f"request ({tokens} tokens) exceeds the available context size ({context} tokens), try increasing it"
     error = {"code": 400, "message": said, "type": "exceed_context_size_error", "n_prompt_tokens": tokens}
     return json.dumps({"error": {**error, "n_ctx": context}}, separators=(",", ":")).encode()
+
+
+NO_KEY = b'{"error":{"message":"Invalid API Key","type":"authentication_error","code":401}}'
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -104,9 +124,13 @@ class Handler(BaseHTTPRequestHandler):
             self._loading()
         elif path in ("/health", "/v1/health"):
             self._answer(200, b'{"status":"ok"}')
+        elif not self._has_key():
+            self._answer(401, NO_KEY)
         elif path in ("/v1/models", "/models"):
             model = {"id": self.life.told.alias, "object": "model", "owned_by": "llamacpp"}
             self._answer(200, json.dumps({"object": "list", "data": [model]}).encode())
+        elif path == "/props" and self.life.told.props:
+            self._answer(200, self.life.told.props.encode())
         elif path == "/props":
             props = {
                 "default_generation_settings": {"n_ctx": self._context()},
@@ -127,6 +151,9 @@ class Handler(BaseHTTPRequestHandler):
         if not self.life.is_ready:
             self._loading()
             return
+        if not self._has_key():
+            self._answer(401, NO_KEY)
+            return
         try:
             body = json.loads(raw or b"{}")
         except ValueError as error:
@@ -142,7 +169,7 @@ class Handler(BaseHTTPRequestHandler):
             self._not_found()
 
     def _generate(self, body: dict[str, Any], raw: bytes) -> None:
-        tokens, order = count_of(body), body.get("fake") or {}
+        tokens, order = self._tokens(body), body.get("fake") or {}
         self.life.note(
             "ask",
             path=self.path,
@@ -150,10 +177,13 @@ class Handler(BaseHTTPRequestHandler):
             size=len(raw),
             max_tokens=body.get("max_tokens"),
             mark=body.get("mark"),
+            tools=len(body.get("tools") or []),
+            last=last_text(body)[:200],
         )
-        if order.get("before") == "die":
+        self.life.asked += 1
+        if order.get("before") == "die" or self.life.asked == self.life.told.die_asked:
             os._exit(9)
-        if order.get("before") == "hang":
+        if order.get("before") == "hang" or self.life.told.hang_asked:
             self._hang()
             return
         if tokens >= self._context():
@@ -161,6 +191,7 @@ class Handler(BaseHTTPRequestHandler):
             return
         time.sleep(order.get("head_s", 0))
         if body.get("stream"):
+            self._hold()
             self._stream(body, order)
         else:
             choice = {"index": 0, "message": {"role": "assistant", "content": "OK"}, "finish_reason": "stop"}
@@ -175,15 +206,38 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         try:
-            for index in range(order.get("events", 3)):
-                self._chunk(self._event(index, {"content": f"{index} "}, None))
+            for index, text in enumerate(self._texts(body, order)):
+                self._chunk(self._event(index, {"content": text}, None))
                 time.sleep(order.get("pause_s", 0))
-            self._finish(order.get("then", "end"))
+                if index == 1:
+                    self._die_streaming(body)
+            self._finish(body, order.get("then", "end"))
         except OSError:
             self.life.note("left", mark=body.get("mark"))
             self.close_connection = True
 
-    def _finish(self, then: str) -> None:
+    def _hold(self) -> None:
+        """Streams only: warming up is no stream."""
+        time.sleep(self.life.told.answer_after_s)
+        while self.life.told.answer_when and not Path(self.life.told.answer_when).exists():
+            time.sleep(0.02)
+
+    def _texts(self, body: dict[str, Any], order: dict[str, Any]) -> list[str]:
+        told = self.life.told
+        reply = told.summary if told.summary and "compaction engine" in last_text(body) else told.reply
+        if reply and not order:
+            return [f"{word} " for word in reply.split(" ")]
+        return [f"{index} " for index in range(order.get("events", 3))]
+
+    def _die_streaming(self, body: dict[str, Any]) -> None:
+        """Only in an answer to an agent that has tools: beside it DSH asks for a title."""
+        first = self.life.told.die_streaming
+        if first and body.get("tools") and not Path(first).exists():
+            Path(first).touch()
+            self.wfile.flush()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def _finish(self, body: dict[str, Any], then: str) -> None:
         if then == "die":
             os._exit(9)
         if then == "hang":
@@ -192,6 +246,10 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
         else:
             self._chunk(self._event(0, {}, "stop"))
+            if (body.get("stream_options") or {}).get("include_usage"):
+                usage = {"prompt_tokens": self._tokens(body), "completion_tokens": 5}
+                event = {"id": "fake", "object": "chat.completion.chunk", "created": 1, "choices": [], "usage": usage}
+                self._chunk(b"data: " + json.dumps(event).encode() + b"\n\n")
             self._chunk(b"data: [DONE]\n\n")
             self.wfile.write(b"0\r\n\r\n")
 
@@ -224,7 +282,7 @@ class Handler(BaseHTTPRequestHandler):
         elif how == "garbage":
             self._answer(200, b"<html>")
         else:
-            self._answer(200, b'{"input_tokens":%d,"object":"response.input_tokens"}' % count_of(body))
+            self._answer(200, b'{"input_tokens":%d,"object":"response.input_tokens"}' % self._tokens(body))
 
     def _slot(self, path: str, body: dict[str, Any]) -> None:
         action = self.path.partition("action=")[2]
@@ -239,6 +297,13 @@ class Handler(BaseHTTPRequestHandler):
             self._answer(
                 400, b'{"error":{"code":400,"message":"Unable to restore slot","type":"invalid_request_error"}}'
             )
+
+    def _has_key(self) -> bool:
+        keys = [f"Bearer {key}" for key in self.life.told.api_key.split(",") if key]
+        return not keys or self.headers.get("Authorization") in keys
+
+    def _tokens(self, body: dict[str, Any]) -> int:
+        return count_of(body, self.life.told.bytes_per_token)
 
     def _context(self) -> int:
         return self.life.told.real_ctx or self.life.told.ctx_size
@@ -265,10 +330,7 @@ class Handler(BaseHTTPRequestHandler):
 
 def die_while_loading(life: Life) -> None:
     if life.told.die_once:
-        first = Path(life.told.die_once)
-        if first.exists():
-            return
-        first.touch()
+        Path(life.told.die_once).touch()
     time.sleep(life.told.load_s)
     print(life.told.say or "E failed to load model", file=sys.stderr, flush=True)
     life.note("died loading")
@@ -301,7 +363,7 @@ def main() -> None:
     print(told.say or "listening", file=sys.stderr, flush=True)
     if told.progress:
         threading.Thread(target=say_progress, args=(life,), daemon=True).start()
-    if told.die_loading:
+    if life.is_doomed:
         threading.Thread(target=die_while_loading, args=(life,), daemon=True).start()
     server.serve_forever(poll_interval=0.05)
 
