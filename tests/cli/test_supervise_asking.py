@@ -99,7 +99,7 @@ def config(tmp_path: Path, supervisor: StandIn) -> Path:
 def test_the_status_is_a_line_for_each_model(config: Path, in_process: Call) -> None:
     code, out, err = in_process(["supervise", "status", str(config)])
     assert (code, err) == (0, "")
-    assert out.splitlines()[1].split() == "a 8080 loaded 2 +3 waiting - - 32768 (soft 24576) 77".split(" ")
+    assert " ".join(out.splitlines()[1].split()) == "a 8080 loaded 2 +3 waiting - - 32768 (soft 24576) 77"
 
 
 def test_scripts_get_the_status_as_it_was_told(config: Path, supervisor: StandIn, in_process: Call) -> None:
