@@ -9,15 +9,20 @@ from collections import Counter
 
 from whitedwarf.errors import UsageError
 from whitedwarf.supervisor.config import ManagedModel, Model, SupervisorConfig
-from whitedwarf.web.auth import ApiKeys
+from whitedwarf.web.auth import ApiKeys, keys_in
 
 
 def keys_of(config: SupervisorConfig) -> ApiKeys | None:
     """The keys that are asked for, None for none; UsageError where the file cannot be used."""
+    return None if config.api_key_file is None else ApiKeys(key_texts(config))
+
+
+def key_texts(config: SupervisorConfig) -> list[str]:
+    """The keys themselves, for who asks a supervisor of his own; none where none are asked for."""
     if config.api_key_file is None:
-        return None
+        return []
     try:
-        return ApiKeys.from_file(config.api_key_file)
+        return keys_in(config.api_key_file)
     except UsageError as error:
         raise UsageError(f"{config.source}: apiKeyFile{str(error).removeprefix('--api-key-file')}") from error
 

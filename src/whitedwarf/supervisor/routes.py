@@ -79,13 +79,25 @@ def answer_limit(context: int) -> int:
     return min(_AGENTS_ANSWER, context // 4)
 
 
+def reachable(host: str) -> str:
+    """Where this machine finds a server that listens there."""
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if address.is_unspecified:
+        address = ipaddress.ip_address("::1" if address.version == 6 else "127.0.0.1")
+        host = str(address)
+    return f"[{host}]" if address.version == 6 else host
+
+
 def _route(model: Model, slug: str, config: SupervisorConfig) -> Route:
     silence = model.start_timeout_s + model.settle_s + _PREFILL_S if isinstance(model, ManagedModel) else None
     return Route(
         slug=slug,
         key=model.key,
         alias=model.alias,
-        origin=f"http://{_reachable(config.host)}:{model.public_port}",
+        origin=f"http://{reachable(config.host)}:{model.public_port}",
         context_size=model.context_size,
         soft_limit=model.soft_context_limit,
         silence_s=silence,
@@ -104,15 +116,3 @@ def _slugs(models: Sequence[Model]) -> list[str]:
             word = f"{word or 'model'}-{model.public_port}"
         slugs.append(word)
     return slugs
-
-
-def _reachable(host: str) -> str:
-    """Where this machine finds a server that listens there."""
-    try:
-        address = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return host
-    if address.is_unspecified:
-        address = ipaddress.ip_address("::1" if address.version == 6 else "127.0.0.1")
-        host = str(address)
-    return f"[{host}]" if address.version == 6 else host
