@@ -16,7 +16,6 @@ KEY_VARIABLE = "WHITEDWARF_API_KEY"
 """Where clients find a key when the supervisor asks for one."""
 _PREFILL_S = 300.0  # what a client grants a long prompt, beside the start of its model
 _AGENTS_ANSWER = 32_000
-_LEAST_ANSWER, _MOST_ANSWER = 4096, 8192
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,11 +61,6 @@ def chosen(routes: Sequence[Route], name: str | None) -> Route:
     if not found:
         raise UsageError(f"there is no model {name!r}; known are {', '.join(route.key for route in routes)}")
     return found[0]
-
-
-def answer_room(context_size: int) -> int:
-    """Tokens kept for an answer, of a context of this size."""
-    return min(_MOST_ANSWER, max(_LEAST_ANSWER, context_size // 4))
 
 
 def told_context(route: Route, *, is_exact: bool) -> int:
