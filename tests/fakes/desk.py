@@ -33,6 +33,7 @@ class FakeRunning:
     context_size: int = 4096
     pid: int = 4711
     has_exited: bool = False
+    warnings: tuple[str, ...] = ()
 
     def tail(self, lines: int = 20) -> tuple[str, ...]:
         return ("its last words",)
@@ -332,3 +333,6 @@ async def asked(port: int, request: bytes) -> tuple[int, dict[str, str], bytes]:
         return status, headers, await client.body(headers)
     finally:
         await client.close()
+
+
+DOWN_STATUS = ModelStatus(key="one", alias="one", kind="managed", state=State.UNLOADED, public_port=1)

@@ -47,7 +47,9 @@ class FrontProtocol(HttpToolsProtocol):
         self.access_log = False
         self.since_s = time.monotonic()
         self._answering: RequestResponseCycle | None = None
-        self._is_in_head = True
+        self._is_in_head = False
+        self._is_between_messages = True
+        self._fresh_bytes = 0  # of what is being read, where a request begins with it
         self._raw_head_bytes = 0
         self._head_bytes = 0  # of its names and values, also when it comes in one piece
         self._deadline: asyncio.TimerHandle | None = None
@@ -69,6 +71,7 @@ class FrontProtocol(HttpToolsProtocol):
         _make_room(self.connections)
 
     def data_received(self, data: bytes) -> None:
+        self._fresh_bytes = len(data) if self._is_between_messages else 0
         if self._is_in_head:
             self._raw_head_bytes += len(data)
         super().data_received(data)
@@ -117,7 +120,9 @@ class FrontProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._is_in_head = True
-        self._raw_head_bytes = self._head_bytes = 0
+        self._is_between_messages = False
+        self._raw_head_bytes, self._fresh_bytes = self._fresh_bytes, 0
+        self._head_bytes = 0
 
     def on_url(self, url: bytes) -> None:
         super().on_url(url)
@@ -130,6 +135,10 @@ class FrontProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._is_in_head = False
         super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._is_between_messages = True
+        super().on_message_complete()
 
     # uvicorn calls these
 
@@ -236,18 +245,18 @@ class Front:
         )
         self._config.load()
         self._state = ServerState()
-        self._servers: dict[int, asyncio.Server] = {}
+        self._servers: dict[int, list[asyncio.Server]] = {}
 
     async def listen(self, sockets: Iterable[socket.socket]) -> None:
         """Begin to answer on these; may be called again for more."""
         loop = asyncio.get_running_loop()
         for listener in sockets:
             server = await loop.create_server(self._connection, sock=listener, backlog=_BACKLOG)
-            self._servers[listener.getsockname()[1]] = server
+            self._servers.setdefault(listener.getsockname()[1], []).append(server)
 
     def stop_listening(self, port: int) -> None:
         """Take no new connection on this port; those that are there stay until their answers have been given."""
-        self._servers.pop(port).close()
+        self._close_servers(port)
         for connection in self._connections():
             if connection.server is not None and connection.server[1] == port:
                 connection.shutdown()
@@ -255,7 +264,7 @@ class Front:
     async def close(self, drain_s: float) -> None:
         """Take no new connection; let answers end for so long, then cut them. May be called again, with less time."""
         for port in list(self._servers):
-            self._servers.pop(port).close()
+            self._close_servers(port)
         for connection in self._connections():
             connection.shutdown()
         if self._state.tasks:
@@ -272,6 +281,10 @@ class Front:
     def connection_count(self) -> int:
         """How many there are."""
         return len(self._state.connections)
+
+    def _close_servers(self, port: int) -> None:
+        for server in self._servers.pop(port):
+            server.close()
 
     def _connection(self) -> FrontProtocol:
         return FrontProtocol(self._config, self._state, {})
