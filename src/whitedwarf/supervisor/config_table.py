@@ -5,7 +5,6 @@ so are old names, but both at once are refused; what is wrong is told with the m
 models[2].ctxSize. `null` is the same as leaving a member out. Does not know what members mean.
 """
 
-import difflib
 import json
 import math
 import re
@@ -145,6 +144,8 @@ class Table:
 
 
 def _suggestion(spelling: str, known: Mapping[str, str]) -> str:
+    import difflib  # memory that a right config does not cost
+
     folded = {name.replace("_", "").lower(): name for name in known.values()}
     close = difflib.get_close_matches(spelling.replace("_", "").lower(), folded, 1, 0.6)
     if not close:

@@ -11,7 +11,8 @@ from collections.abc import Generator
 from typing import TypeVar
 
 STEPS_AT_ONCE = 1_000
-MOST_STEPS = 3_000_000
+MOST_STEPS = 2_000_000
+_MOST_BACKSLASHES = 4_096
 
 _SPACE = re.compile(rb"[ \t\r\n]*")
 _STRUCTURE = re.compile(rb'["{}\[\]]')
@@ -100,11 +101,11 @@ class Scanner:
 
     def _is_escaped(self, at: int, start: int) -> bool:
         """By an odd number of backslashes before it."""
-        before = at
-        while before > start + 1 and self.body[before - 1] == 0x5C:
-            before -= 1
-            self._steps += 1
-        return (at - before) % 2 == 1
+        before = self.body[max(start + 1, at - _MOST_BACKSLASHES) : at]
+        count = len(before) - len(before.rstrip(b"\\"))
+        if count == _MOST_BACKSLASHES:
+            raise Unreadable(f"it has {count} backslashes before byte {at}")
+        return count % 2 == 1
 
     def _step(self) -> Generator[None, None, None]:
         self._steps += 1
