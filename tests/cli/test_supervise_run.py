@@ -13,8 +13,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-pytest.importorskip("whitedwarf.supervisor.main")
-
 Call = Callable[[Sequence[str]], tuple[int, str, str]]
 PATIENCE_S = 60.0
 MOST_RESIDENT_BYTES = 40 << 20
