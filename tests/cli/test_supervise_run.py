@@ -103,7 +103,7 @@ def test_a_supervisor_is_started_asked_and_stopped_by_its_config(
 
 def test_the_process_that_stays_is_the_one_that_was_started_and_small(supervisor: subprocess.Popen[bytes]) -> None:
     process = psutil.Process(supervisor.pid)
-    assert process.cmdline()[1:4] == ["-P", "-m", "whitedwarf.supervisor"]
+    assert process.cmdline()[1:6] == ["-P", "-X", "utf8", "-m", "whitedwarf.supervisor"]
     assert process.memory_info().rss < MOST_RESIDENT_BYTES
 
 
