@@ -52,9 +52,10 @@ def config(tmp_path: Path) -> Path:
 @pytest.fixture
 def supervisor(config: Path, environment: dict[str, str], in_process: Call) -> Iterator[subprocess.Popen[bytes]]:
     log = config.parent / "said"
+    (config.parent / "asyncio.py").write_text("raise SystemExit('a stranger in the folder was taken for a library')")
     with log.open("wb") as said:
         process = subprocess.Popen(
-            [sys.executable, "-m", "whitedwarf", "supervise", config.name],
+            [sys.executable, "-P", "-m", "whitedwarf", "supervise", config.name],
             cwd=config.parent,
             env=environment,
             stderr=said,
@@ -104,7 +105,7 @@ def test_a_supervisor_is_started_asked_and_stopped_by_its_config(
 
 def test_the_process_that_stays_is_the_one_that_was_started_and_small(supervisor: subprocess.Popen[bytes]) -> None:
     process = psutil.Process(supervisor.pid)
-    assert process.cmdline()[1:3] == ["-m", "whitedwarf.supervisor"]
+    assert process.cmdline()[1:4] == ["-P", "-m", "whitedwarf.supervisor"]
     assert process.memory_info().rss < MOST_RESIDENT_BYTES
 
 

@@ -231,3 +231,20 @@ async def test_before_a_start_that_follows_an_end_memory_may_settle() -> None:
             assert settled == [1]
         running.cancel()
         await asyncio.wait([running])
+
+
+async def test_a_second_order_waits_for_the_end_of_a_load_as_the_first_does() -> None:
+    async with room(managed("a")) as at:
+        at.launches.holds = at.launches.ends_slowly = True
+        await guests(at, "a")
+        one, two = await begun(at.desk.unload("a")), await begun(at.desk.unload())
+        [late] = await guests(at, "a")
+        assert at.launches.most_alive == 1
+        assert (one.done(), two.done()) == (False, False)
+        at.launches.ends_slowly = at.launches.holds = False
+        at.launches.alive[0].may_go.set()
+        await turns()
+        assert (one.result(), two.result()) == (("a",), ("a",))
+        assert late.is_in
+        assert at.launches.most_alive == 1
+        await late.leave()

@@ -80,6 +80,9 @@ def _check(config: "SupervisorConfig") -> int:
 
 
 def _become_supervisor(config: Path) -> NoReturn:
-    """The same process without the command line's libraries: the supervisor promises to stay small."""
+    """The same process without the command line's libraries: the supervisor promises to stay small.
+
+    -P: modules are not looked for in the folder that we happen to be in.
+    """
     sys.stdout.flush()
-    os.execv(sys.executable, [sys.executable, "-m", "whitedwarf.supervisor", str(config)])
+    os.execv(sys.executable, [sys.executable, "-P", "-m", "whitedwarf.supervisor", str(config)])

@@ -43,7 +43,7 @@ def unit_plan(
     """`python` runs it; `environment` is the installing shell's, with HOME."""
     if not _NAME.fullmatch(name):
         raise UsageError(f"--unit-name {name!r}: expected letters, digits, - _ and . only")
-    words = [python, "-m", "whitedwarf", "supervise", str(config.source)]
+    words = [python, "-P", "-m", "whitedwarf", "supervise", str(config.source)]
     if any(ord(char) < ord(" ") for word in words for char in word):
         raise UsageError(f"{config.source}: a path with control characters cannot stand in a unit; rename it")
     home = environment.get("HOME", "")
