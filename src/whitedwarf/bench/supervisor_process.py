@@ -81,6 +81,7 @@ def _config(port: int, model_port: int, folder: str) -> dict[str, object]:
     return {
         "llamaServer": {"bin": _SCRIPTED},
         "startSettleSec": 0,
+        "defaults": {"softContextRatio": 0},  # counting asks the model, whose time is not ours
         "stateDir": folder,
         "models": [{**entry, "keepsState": False}],
     }
