@@ -13,8 +13,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-pytest.importorskip("whitedwarf.supervisor.main")
-
 Call = Callable[[Sequence[str]], tuple[int, str, str]]
 PATIENCE_S = 60.0
 MOST_RESIDENT_BYTES = 40 << 20
@@ -105,7 +103,7 @@ def test_a_supervisor_is_started_asked_and_stopped_by_its_config(
 
 def test_the_process_that_stays_is_the_one_that_was_started_and_small(supervisor: subprocess.Popen[bytes]) -> None:
     process = psutil.Process(supervisor.pid)
-    assert process.cmdline()[1:4] == ["-P", "-m", "whitedwarf.supervisor"]
+    assert process.cmdline()[1:6] == ["-P", "-X", "utf8", "-m", "whitedwarf.supervisor"]
     assert process.memory_info().rss < MOST_RESIDENT_BYTES
 
 

@@ -156,6 +156,13 @@ async def test_a_crash_before_the_first_byte_is_renewed_once() -> None:
         assert at.status("a").state is State.UNLOADED
 
 
+async def test_a_renewal_after_a_long_time_waits_for_its_place_anew() -> None:
+    async with room(managed("a"), swap_max_wait_s=60) as at, at.desk.visit("a") as visit:
+        at.later(1000)
+        at.launches.last.die()
+        assert (await visit.renew()).pid == 2
+
+
 async def test_a_lost_connection_to_a_model_that_lives_is_no_reason_to_start_another() -> None:
     async with room(managed("a")) as at, at.desk.visit("a") as visit:
         assert (await visit.renew()).pid == 1

@@ -154,6 +154,32 @@ async def test_a_model_that_left_the_config_finishes_what_it_has() -> None:
         await b.leave()
 
 
+async def test_a_start_that_fails_after_its_entry_changed_is_told_to_those_who_waited_before() -> None:
+    async with room(managed("a")) as at:
+        at.launches.holds = True
+        at.launches.fails = [start_failed(is_permanent=True)]
+        [early] = await guests(at, "a")
+        assert await at.desk.reload(config_of(managed("a", arguments=("other",)))) == ("a",)
+        [late] = await guests(at, "a")
+        at.launches.let_load("a")
+        assert isinstance(await early.error(), StartFailedError)
+        await turns()
+        assert late.is_in
+        assert at.launches.last.model.arguments == ("other",)
+        assert at.status("a").failure is None
+        await late.leave()
+
+
+async def test_another_config_keeps_what_goes_on_at_an_external_server() -> None:
+    async with room(external("x"), external("y")) as at:
+        x, y = await guests(at, "x", "y")
+        await at.desk.reload(config_of(external("x"), external("y", "http://127.0.0.1:2")))
+        assert [at.status(key).in_flight for key in "xy"] == [1, 0]
+        await x.leave()
+        await y.leave()
+        assert [at.status(key).in_flight for key in "xy"] == [0, 0]
+
+
 async def test_another_config_forgets_failures() -> None:
     async with room(managed("a")) as at:
         at.launches.fails = [start_failed(is_permanent=True)]
@@ -221,14 +247,16 @@ async def test_before_a_start_that_follows_an_end_memory_may_settle() -> None:
     async def settle() -> None:
         settled.append(1)
 
-    desk = Desk(config_of(managed("a")), FakeLaunches(), FakeClock(), settle)
+    launches = FakeLaunches()
+    desk = Desk(config_of(managed("a")), launches, FakeClock(), settle)
     async with asyncio.timeout(10):
         running = asyncio.create_task(desk.run())
         async with desk.visit("a"):
             assert settled == []
         await desk.unload()
+        launches.fails = [start_failed()]
         async with desk.visit("a"):
-            assert settled == [1]
+            assert settled == [1, 1]  # and after a start that may have failed for want of memory
         running.cancel()
         await asyncio.wait([running])
 

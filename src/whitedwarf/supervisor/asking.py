@@ -5,6 +5,7 @@ where nobody answers or an order is refused, in the words of whoever refused.
 """
 
 import json
+import os
 from codecs import getincrementaldecoder
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
@@ -96,9 +97,11 @@ def _object(answer: Answer) -> dict[str, Any]:
 def _is_same(told: object, source: Path) -> bool:
     if not isinstance(told, str):
         return False
+    if told.encode("utf-8", "surrogateescape") == os.fsencode(source):  # it speaks UTF-8 in every locale
+        return True
     try:
-        return Path(told) == source or Path(told).samefile(source)
-    except OSError:
+        return Path(told).samefile(source)
+    except (OSError, ValueError):  # the latter for a name that this locale has not
         return False
 
 

@@ -112,9 +112,9 @@ class _Supervision:
         """Models and connections at the same time: streams end with their models."""
         log.info("ending")
         desk.cancel()
-        ended, _ = await asyncio.gather(desk, self._front.close(_DRAIN_S), return_exceptions=True)
-        if isinstance(ended, Exception):
-            log.error("the supervisor fell", exc_info=ended)
+        for outcome in await asyncio.gather(desk, self._front.close(_DRAIN_S), return_exceptions=True):
+            if isinstance(outcome, Exception):
+                log.error("the supervisor fell", exc_info=outcome)
         log.info("ended")
 
     # Signals
@@ -148,9 +148,8 @@ class _Supervision:
         added = take_ports(config.host, [model for model in config.models if model.public_port not in before])
         self._config = config
         self._launcher.reload(config)
-        going = await self._desk.reload(config)
+        await self._desk.reload(config)
         self._app.reconfigure(config, keys)
         await self._front.listen(added.values())
         for port in before - now:
             self._front.stop_listening(port)
-        log.info("config reloaded: %d models; on their way out: %s", len(config.models), ", ".join(going) or "none")

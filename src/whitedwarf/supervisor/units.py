@@ -16,8 +16,8 @@ from whitedwarf.supervisor.config import SupervisorConfig
 
 _SPARE_S = 30  # for the end of what is not a model
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
-_CARRIED = ("PATH", "XDG_STATE_HOME")
-"""Variables of the shell that decide what a config means: where programs are, where state goes."""
+_CARRIED = ("PATH", "PYTHONPATH", "XDG_STATE_HOME")
+"""Variables of the shell that decide what a config means: where programs and we are, where state goes."""
 
 
 class Starter(StrEnum):
