@@ -6,6 +6,7 @@ nothing. Exit codes: 0 after SIGTERM, 130 after SIGINT, 1 where it could not beg
 """
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
@@ -58,12 +59,19 @@ def run_supervisor(config: SupervisorConfig, keys: ApiKeys | None) -> int:
 
 
 def _open_standard_streams() -> None:
-    """Where they are closed nothing else may get their numbers: a child would take it for its own output."""
+    """Where they are closed nothing else may get their numbers: a child would take it for its own output.
+
+    Other files that we were started with are not for our children either, and uvloop closes none for them.
+    """
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+    for name in os.listdir("/dev/fd"):  # noqa: PTH208  (numbers, not paths)
+        if int(name) > 2:
+            with contextlib.suppress(OSError):  # the folder itself, which is closed again
+                os.set_inheritable(int(name), False)
 
 
 def _log_to_stderr() -> None:
