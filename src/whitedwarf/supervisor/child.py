@@ -9,6 +9,7 @@ import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from whitedwarf.supervisor.child_log import ChildLog
 from whitedwarf.supervisor.process_group import begin_options, is_group_alive, signal_group
@@ -142,8 +143,7 @@ class _Wire(asyncio.SubprocessProtocol):
         self._child = child
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.SubprocessTransport)
-        self._child.born(transport)
+        self._child.born(cast(asyncio.SubprocessTransport, transport))  # uvloop's is none by its class
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         self._child.log.write(data)
