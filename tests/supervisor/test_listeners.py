@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from whitedwarf.errors import WhitedwarfError
-from whitedwarf.supervisor import listeners
+from whitedwarf.supervisor import linux_sockets, listeners
 from whitedwarf.supervisor.listeners import Owner, can_bind, free_port, owner_name, owner_of
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells it all")
@@ -23,6 +23,10 @@ one.listen()
 print(one.getsockname()[1], flush=True)
 sys.stdin.read()
 """
+
+
+def refuse(*_: object, **__: object) -> str:
+    raise PermissionError
 
 
 class Listener:
@@ -92,9 +96,24 @@ def test_where_nobody_listens_is_nobody() -> None:
 
 
 @linux
-def test_where_the_system_does_not_tell_it_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object, **__: object) -> str:
-        raise PermissionError
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "0.0.0.0", "::"])
+def test_both_ways_to_ask_the_kernel_tell_the_same(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as listener:
+        try:
+            listener.bind((host, 0))
+        except OSError:
+            pytest.skip("no IPv6 here")
+        listener.listen()
+        port, inode = listener.getsockname()[1], str(os.fstat(listener.fileno()).st_ino)
+        assert linux_sockets.listening_sockets(port) == {inode}
+        monkeypatch.setattr(linux_sockets, "_by_netlink", refuse)
+        assert linux_sockets.listening_sockets(port) == {inode}
+        assert inode in linux_sockets.sockets_of(os.getpid())
 
+
+@linux
+def test_where_the_system_does_not_tell_it_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linux_sockets, "_by_netlink", refuse)
     monkeypatch.setattr(Path, "read_text", refuse)
     assert owner_of(80, os.getpid()) is Owner.UNKNOWN
