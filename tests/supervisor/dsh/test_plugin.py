@@ -57,8 +57,11 @@ def test_a_running_supervisor_is_used(run: Any, stand_in: StandIn, dsh: Dsh) -> 
     run(stand_in.options, UP)
     dsh.commands_done.unlink()
     again = dsh.run("Again.", patches=[stand_in.folder / "route.yml"], commands=[UP, "/localmodel"])
-    assert again.commands == [
-        ("success", f"The supervisor answers on port {stand_in.port}.\nstar (port {stand_in.port}): unloaded")
+    ((kind, text),) = again.commands
+    assert kind == "success"
+    assert text.splitlines() == [
+        f"The supervisor answers on port {stand_in.port}. It has the models of {stand_in.folder / 'models.json'}:",
+        f"star (port {stand_in.port}): unloaded",
     ]
     assert len(stand_in.notes("born")) == 1
 
