@@ -18,6 +18,7 @@ COMMANDS = (
     Command("run", "whitedwarf.cli.run", "answer one prompt, or chat when none is given"),
     Command("serve", "whitedwarf.cli.serve", "answer OpenAI's and Anthropic's clients over HTTP"),
     Command("supervise", "whitedwarf.cli.supervise", "start models when they are asked for, stop them when idle"),
+    Command("export-routes", "whitedwarf.cli.export_routes", "settings of a client for a supervisor's models"),
     Command("tokens", "whitedwarf.cli.tokens", "show how a text is cut into tokens"),
     Command("logits", "whitedwarf.cli.logits", "write the logits after each of given token ids to a .npy file"),
     Command("logprobs", "whitedwarf.cli.logprobs", "greedy answer with the likeliest candidates of each step, as JSON"),

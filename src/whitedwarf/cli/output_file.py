@@ -23,9 +23,21 @@ def check_output(path: Path, sources: Iterable[Path] = ()) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """The text under `path`; when the disk does not take it, WhitedwarfError, and what was there stays."""
+    _write(path, text, 0o666)
+
+
+def write_private(path: Path, text: str) -> None:
+    """The same, for nobody but the owner to read."""
+    _write(path, text, 0o600)
+
+
+def _write(path: Path, text: str, mode: int) -> None:
     partial = path.parent / f".{path.name}.{os.getpid()}.partial"
     try:
-        partial.write_text(text, encoding="utf-8", newline="")
+        partial.unlink(missing_ok=True)  # of a process that had this number before us and was killed
+        file = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with open(file, "w", encoding="utf-8", newline="") as stream:  # noqa: PTH123
+            stream.write(text)
         partial.replace(path)
     except OSError as error:
         raise WhitedwarfError(f"cannot write {path}: {error.strerror}") from error

@@ -27,7 +27,7 @@ from whitedwarf.supervisor.asgi import (
 from whitedwarf.supervisor.config import ExternalModel, Model, SupervisorConfig
 from whitedwarf.supervisor.control import Control, LogOf, no_log
 from whitedwarf.supervisor.control_page import PREFIX
-from whitedwarf.supervisor.desk import Desk, Visit
+from whitedwarf.supervisor.desk import Desk
 from whitedwarf.supervisor.early import Outlet, keep_awake
 from whitedwarf.supervisor.failures import UpstreamCutError
 from whitedwarf.supervisor.forward import key_of, onward, pass_on, pass_on_twice
@@ -36,6 +36,7 @@ from whitedwarf.supervisor.metrics import Metrics
 from whitedwarf.supervisor.present import while_there
 from whitedwarf.supervisor.status import State
 from whitedwarf.supervisor.upstream import Address, Answer
+from whitedwarf.supervisor.visits import Visit
 from whitedwarf.supervisor.wishes import keep_alive_s, named_model, wants_stream
 from whitedwarf.web.auth import ApiKeys
 

@@ -183,7 +183,7 @@ def _word(value: object, where: str) -> str:
 
 
 def _is_plain(character: str) -> bool:
-    return character >= " " and character != "\x7f"
+    return character >= " " and not "\x7f" <= character <= "\x9f"
 
 
 def _refuse(where: str, expected: str, value: object) -> NoReturn:
