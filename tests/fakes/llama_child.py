@@ -41,6 +41,10 @@ def options(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--ignore-term", type=int, default=0, metavar="N", help="the first N SIGTERMs do nothing")
     parser.add_argument("--grandchild", action="store_true", help="starts a process of its own, which it forgets")
     parser.add_argument("--exit-code", type=int, default=0, help="after SIGTERM")
+    parser.add_argument("--die-asked", type=int, default=0, metavar="N", help="dies over the Nth generation")
+    parser.add_argument("--hang-asked", action="store_true", help="answers no generation")
+    parser.add_argument("--api-key", default="", help="asked for everywhere but at /health, as llama-server does")
+    parser.add_argument("--props", default="", help="what /props answers, instead of facts")
     parser.add_argument("--reply", default="", help="what every stream says, instead of numbers")
     parser.add_argument("--summary", default="", help="what is said to DSH when it compacts")
     parser.add_argument("--answer-when", default="", metavar="FILE", help="streams wait until FILE is there")
@@ -57,7 +61,8 @@ class Life:
     def __init__(self, told: argparse.Namespace) -> None:
         self.told = told
         self.ready_at_s = time.monotonic() + told.load_s
-        self.terms = 0
+        self.terms = self.asked = 0
+        self.is_doomed = bool(told.die_loading) and not (told.die_once and Path(told.die_once).exists())
         self._lock = threading.Lock()
 
     def note(self, what: str, **more: object) -> None:
@@ -70,7 +75,7 @@ class Life:
 
     @property
     def is_ready(self) -> bool:
-        return not self.told.never_healthy and time.monotonic() >= self.ready_at_s
+        return not (self.told.never_healthy or self.is_doomed) and time.monotonic() >= self.ready_at_s
 
     def terminate(self, signum: int, frame: FrameType | None) -> None:
         self.terms += 1
@@ -99,6 +104,9 @@ def overflow(tokens: int, context: int) -> bytes:
     return json.dumps({"error": {**error, "n_ctx": context}}, separators=(",", ":")).encode()
 
 
+NO_KEY = b'{"error":{"message":"Invalid API Key","type":"authentication_error","code":401}}'
+
+
 class Handler(BaseHTTPRequestHandler):
     """One connection."""
 
@@ -116,9 +124,13 @@ class Handler(BaseHTTPRequestHandler):
             self._loading()
         elif path in ("/health", "/v1/health"):
             self._answer(200, b'{"status":"ok"}')
+        elif not self._has_key():
+            self._answer(401, NO_KEY)
         elif path in ("/v1/models", "/models"):
             model = {"id": self.life.told.alias, "object": "model", "owned_by": "llamacpp"}
             self._answer(200, json.dumps({"object": "list", "data": [model]}).encode())
+        elif path == "/props" and self.life.told.props:
+            self._answer(200, self.life.told.props.encode())
         elif path == "/props":
             props = {
                 "default_generation_settings": {"n_ctx": self._context()},
@@ -138,6 +150,9 @@ class Handler(BaseHTTPRequestHandler):
         path = self.path.split("?")[0]
         if not self.life.is_ready:
             self._loading()
+            return
+        if not self._has_key():
+            self._answer(401, NO_KEY)
             return
         try:
             body = json.loads(raw or b"{}")
@@ -165,9 +180,10 @@ class Handler(BaseHTTPRequestHandler):
             tools=len(body.get("tools") or []),
             last=last_text(body)[:200],
         )
-        if order.get("before") == "die":
+        self.life.asked += 1
+        if order.get("before") == "die" or self.life.asked == self.life.told.die_asked:
             os._exit(9)
-        if order.get("before") == "hang":
+        if order.get("before") == "hang" or self.life.told.hang_asked:
             self._hang()
             return
         if tokens >= self._context():
@@ -282,6 +298,10 @@ class Handler(BaseHTTPRequestHandler):
                 400, b'{"error":{"code":400,"message":"Unable to restore slot","type":"invalid_request_error"}}'
             )
 
+    def _has_key(self) -> bool:
+        keys = [f"Bearer {key}" for key in self.life.told.api_key.split(",") if key]
+        return not keys or self.headers.get("Authorization") in keys
+
     def _tokens(self, body: dict[str, Any]) -> int:
         return count_of(body, self.life.told.bytes_per_token)
 
@@ -310,10 +330,7 @@ class Handler(BaseHTTPRequestHandler):
 
 def die_while_loading(life: Life) -> None:
     if life.told.die_once:
-        first = Path(life.told.die_once)
-        if first.exists():
-            return
-        first.touch()
+        Path(life.told.die_once).touch()
     time.sleep(life.told.load_s)
     print(life.told.say or "E failed to load model", file=sys.stderr, flush=True)
     life.note("died loading")
@@ -346,7 +363,7 @@ def main() -> None:
     print(told.say or "listening", file=sys.stderr, flush=True)
     if told.progress:
         threading.Thread(target=say_progress, args=(life,), daemon=True).start()
-    if told.die_loading:
+    if life.is_doomed:
         threading.Thread(target=die_while_loading, args=(life,), daemon=True).start()
     server.serve_forever(poll_interval=0.05)
 

@@ -8,6 +8,11 @@ from fakes.markov_gguf import write_markov_gguf
 from supervisor.real_parts import program
 
 
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
 @pytest.fixture(scope="session")
 def llama_server() -> Path:
     """A real llama-server, which runs on the CPU; it finds its libraries beside it."""

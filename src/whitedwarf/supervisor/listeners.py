@@ -1,0 +1,123 @@
+"""Whose a port is: free, a child's, somebody else's. Nobody is spoken to for it.
+
+Linux tells it exactly, also where two share a port. Elsewhere only a child's own ports are known, and what other users
+and containers have is known nowhere: then Owner is UNKNOWN, and the answers have to be looked at.
+"""
+
+import contextlib
+import os
+import socket
+import sys
+from collections.abc import Collection, Iterator
+from enum import Enum, auto
+from pathlib import Path
+
+import psutil
+
+from whitedwarf.errors import WhitedwarfError
+
+_MOST_STEPS = 200
+_LAST_PORT = 65_535
+_LISTENS = "0A"
+
+
+class Owner(Enum):
+    """Of a port that somebody may listen on."""
+
+    NOBODY = auto()
+    CHILD = auto()
+    STRANGER = auto()
+    UNKNOWN = auto()
+
+
+def free_port(wanted: int, host: str, avoided: Collection[int]) -> int:
+    """This port, else the next that is free and not `avoided`; WhitedwarfError where there is none near."""
+    after = min(wanted + _MOST_STEPS, _LAST_PORT + 1)
+    for port in range(wanted, after):
+        if (port == wanted or port not in avoided) and _can_bind(host, port):
+            return port
+    raise WhitedwarfError(f"ports {wanted} to {after - 1} are all taken; give the model another internal port")
+
+
+def owner_of(port: int, leader: int) -> Owner:
+    """Who listens there, seen from the process group that `leader` leads."""
+    if sys.platform != "linux":
+        return Owner.CHILD if port in _ports_of_tree(leader) else Owner.UNKNOWN
+    sockets = _listening_sockets(port)
+    if not sockets:
+        return Owner.NOBODY
+    for pid in (leader, *_group(leader)):
+        sockets -= _sockets_of(pid)
+        if not sockets:
+            return Owner.CHILD
+    return Owner.STRANGER if _owners(sockets) else Owner.UNKNOWN
+
+
+def owner_name(port: int) -> str | None:
+    """Who listens on a port, for people: a name and a number, if the system tells."""
+    if sys.platform != "linux":
+        return None
+    for pid in _owners(_listening_sockets(port)):
+        with contextlib.suppress(psutil.Error):
+            return f"{psutil.Process(pid).name()} (process {pid})"
+    return None
+
+
+def _can_bind(host: str, port: int) -> bool:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        if sys.platform != "win32":  # there it would let two have one port
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError:
+            return False
+    return True
+
+
+def _ports_of_tree(leader: int) -> set[int]:
+    ports: set[int] = set()
+    try:
+        process = psutil.Process(leader)
+        for one in (process, *process.children(recursive=True)):
+            found = one.net_connections(kind="tcp")
+            ports |= {each.laddr.port for each in found if each.status == psutil.CONN_LISTEN}
+    except psutil.Error:
+        return ports
+    return ports
+
+
+# Linux: /proc/net/tcp has the sockets, /proc/PID/fd who has them open.
+
+
+def _listening_sockets(port: int) -> set[str]:
+    found = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        with contextlib.suppress(OSError):
+            for row in Path(table).read_text(encoding="ascii").splitlines()[1:]:
+                words = row.split()
+                if words[3] == _LISTENS and int(words[1].rpartition(":")[2], 16) == port:
+                    found.add(words[9])
+    return found
+
+
+def _sockets_of(pid: int) -> set[str]:
+    found = set()
+    with contextlib.suppress(OSError):  # somebody else's, or gone
+        for entry in os.scandir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(OSError):
+                target = os.readlink(entry.path)  # noqa: PTH115  (a Path for each file of a process takes longer)
+                if target.startswith("socket:["):
+                    found.add(target[8:-1])
+    return found
+
+
+def _owners(sockets: set[str]) -> list[int]:
+    return [pid for pid in psutil.pids() if sockets & _sockets_of(pid)] if sockets else []
+
+
+def _group(leader: int) -> Iterator[int]:
+    for pid in psutil.pids():
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if pid != leader and os.getpgid(pid) == leader:
+                yield pid

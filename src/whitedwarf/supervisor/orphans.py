@@ -1,0 +1,195 @@
+"""Children of a supervisor that was killed: a record of each child, and their end at the next start.
+
+Promises: only what is certainly ours is ended: a process with the recorded number, which began at the recorded moment
+and runs the recorded words, and whose supervisor is gone. A number that the system has given to somebody else is never
+touched. Records are private (0600). Does not know how a child is ended that is not lost: child.py.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import psutil
+
+from whitedwarf.supervisor.process_group import signal_group
+
+_FOLDER = "children"
+_SECOND_TERM_S = 2.5
+_KILL_S = 10.0
+_GONE_S = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One child: `began` and `supervisor_began` tell processes apart that were given the same number."""
+
+    key: str
+    pid: int
+    began: str
+    port: int
+    argv: tuple[str, ...]
+    supervisor_pid: int
+    supervisor_began: str
+
+    @classmethod
+    def of(cls, key: str, pid: int, port: int, argv: Sequence[str]) -> "Record":
+        """A child that we have just started; psutil.Error where it is gone already."""
+        us = os.getpid()
+        return cls(
+            key=key,
+            pid=pid,
+            began=_began(pid),
+            port=port,
+            argv=tuple(argv),
+            supervisor_pid=us,
+            supervisor_began=_began(us),
+        )
+
+
+class Records:
+    """Those of one state folder."""
+
+    def __init__(self, state_folder: Path) -> None:
+        self._folder = state_folder / _FOLDER
+
+    def add(self, record: Record) -> None:
+        """Before its port is used. OSError where it cannot be written."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        place = self._place(record.pid)
+        fresh = place.with_suffix(".new")
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump(asdict(record), file)
+        fresh.replace(place)
+
+    def remove(self, pid: int) -> None:
+        """Once nothing of it is left."""
+        with contextlib.suppress(OSError):
+            self._place(pid).unlink(missing_ok=True)
+
+    def found(self) -> tuple[list[Record], list[Path]]:
+        """Those that can be read, and the files that cannot."""
+        records, damaged = [], []
+        for place in sorted(self._folder.glob("*.json")):
+            try:
+                records.append(_read(place))
+            except (OSError, ValueError, RecursionError):
+                damaged.append(place)
+        return records, damaged
+
+    def _place(self, pid: int) -> Path:
+        return self._folder / f"{pid}.json"
+
+
+def stop_orphans(state_folder: Path, kill_s: float = _KILL_S) -> list[str]:
+    """End what an earlier supervisor has left running here; returns what was done, a line each, for people."""
+    records = Records(state_folder)
+    told = []
+    found, damaged = records.found()
+    for place in damaged:
+        told.append(f"{place}: this record of a child cannot be read; removed, whatever it named is left alone")
+        with contextlib.suppress(OSError):
+            place.unlink()
+    lost = [record for record in found if not _is_running(record.supervisor_pid, record.supervisor_began)]
+    ours = {record.pid: record for record in lost if _is_ours(record)}
+    left = _end(list(ours.values()), kill_s)
+    for record in lost:
+        if record.pid in left:
+            told.append(f"{_named(record)} outlived its supervisor and cannot be ended")
+            continue
+        if record.pid in ours:
+            told.append(f"{_named(record)} outlived its supervisor and was stopped")
+        records.remove(record.pid)
+    return told
+
+
+def _named(record: Record) -> str:
+    return f"model {record.key!r} (process {record.pid}, port {record.port})"
+
+
+def _read(place: Path) -> Record:
+    """ValueError for what is no record."""
+    value = json.loads(place.read_text(encoding="utf-8"))
+    try:
+        record = Record(**{**value, "argv": tuple(value["argv"])})
+    except (TypeError, KeyError) as error:
+        raise ValueError(f"{place}: expected a record of a child") from error
+    numbers = (record.pid, record.port, record.supervisor_pid)
+    words = (record.key, record.began, record.supervisor_began, *record.argv)
+    if not all(type(one) is int and one > 0 for one in numbers) or not all(isinstance(one, str) for one in words):
+        raise ValueError(f"{place}: expected a record of a child")
+    return record
+
+
+def _is_ours(record: Record) -> bool:
+    return _is_running(record.pid, record.began) and _runs(record.pid, record.argv, record.port)
+
+
+def _is_running(pid: int, began: str) -> bool:
+    try:
+        return _began(pid) == began and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
+
+
+def _runs(pid: int, argv: tuple[str, ...], port: int) -> bool:
+    """A script's command line begins with its interpreter; a wrapper that became something else still has the port."""
+    try:
+        words = tuple(psutil.Process(pid).cmdline())
+    except psutil.Error:
+        return False
+    same_end = len(argv) > 1 and words[1 - len(argv) :] == argv[1:]
+    return words == argv or same_end or str(port) in words
+
+
+def _began(pid: int) -> str:
+    """When, in a form that no change of the clock touches where the system has one."""
+    if sys.platform == "linux":
+        try:
+            fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+            return f"{_boot()}:{int(fields[19])}"
+        except OSError as error:
+            raise psutil.NoSuchProcess(pid) from error
+    return repr(psutil.Process(pid).create_time())
+
+
+def _boot() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def _end(records: list[Record], kill_s: float) -> set[int]:
+    """All at once: SIGTERM, another, SIGKILL. Returns those that are still there."""
+    left = records
+    for number, wait_s in ((signal.SIGTERM, _SECOND_TERM_S), (signal.SIGTERM, kill_s), (_KILL, _GONE_S)):
+        left = [record for record in left if _is_ours(record)]
+        for record in left:
+            _signal(record.pid, number)
+        _wait(left, wait_s)
+    return {record.pid for record in left if _is_ours(record)}
+
+
+def _signal(pid: int, number: int) -> None:
+    if sys.platform != "win32" and os.getpgid(pid) != pid:  # it left the group that we gave it
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+        return
+    signal_group(pid, number)
+
+
+def _wait(records: list[Record], seconds: float) -> None:
+    alive = []
+    for record in records:
+        with contextlib.suppress(psutil.Error):
+            alive.append(psutil.Process(record.pid))
+    psutil.wait_procs(alive, timeout=seconds)
+
+
+_KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
