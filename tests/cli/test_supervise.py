@@ -65,3 +65,37 @@ def test_the_process_that_stays_has_none_of_the_command_lines_libraries(environm
 def test_the_lean_command_tells_what_is_wrong_too(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert lean(words) == 2
     assert "expected" in capsys.readouterr().err
+
+
+def test_a_unit_is_shown_before_it_is_written(config: Path, home: Path, in_process: Call) -> None:
+    words = ["supervise", str(config), "--install", "systemd", "--unit-name", "wd"]
+    code, shown, err = in_process(words)
+    unit = home / ".config/systemd/user/wd.service"
+    assert (code, err, unit.exists(), "not written yet" in shown) == (0, "", False, True)
+    code, said, err = in_process([*words, "--yes"])
+    assert (code, err) == (0, "")
+    assert said.startswith(f"# written: {unit}\n# to start it:\nsystemctl --user daemon-reload\n")
+    assert unit.read_text() in shown
+    assert f'"{config}"' in unit.read_text()
+    assert [path.name for path in unit.parent.iterdir()] == ["wd.service"]
+
+
+def test_a_unit_that_cannot_be_written_loses_nothing(config: Path, home: Path, in_process: Call) -> None:
+    (home / "Library").write_text("a file in the folder's place")
+    code, _, err = in_process(["supervise", str(config), "--install", "launchd", "--yes"])
+    assert (code, "cannot make the folder" in err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (["--yes"], "--yes belongs to --install"),
+        (["--install", "cron"], "cron"),
+        (["--install", "systemd", "--unit-name", "a/b"], "--unit-name 'a/b'"),
+    ],
+)
+def test_an_installation_that_makes_no_sense_is_told(
+    flags: list[str], says: str, config: Path, in_process: Call
+) -> None:
+    code, out, err = in_process(["supervise", str(config), *flags])
+    assert (code, out, says in err) == (2, "", True), err

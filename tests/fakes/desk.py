@@ -33,6 +33,7 @@ class FakeRunning:
     context_size: int = 4096
     pid: int = 4711
     has_exited: bool = False
+    warnings: tuple[str, ...] = ()
 
     def tail(self, lines: int = 20) -> tuple[str, ...]:
         return ("its last words",)

@@ -34,6 +34,7 @@ class FakeRunning:
         self.context_size = launches.context_size
         self.exit_code: int | None = None
         self.stops = 0
+        self.warnings: tuple[str, ...] = ()
         self.may_go = asyncio.Event()
         self._launches = launches
         self._exited = asyncio.Event()

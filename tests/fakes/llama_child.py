@@ -43,6 +43,7 @@ def options(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--exit-code", type=int, default=0, help="after SIGTERM")
     parser.add_argument("--die-asked", type=int, default=0, metavar="N", help="dies over the Nth generation")
     parser.add_argument("--hang-asked", action="store_true", help="answers no generation")
+    parser.add_argument("--slots", default="ok", choices=["ok", "busy", "refused", "hangs", "dies", "no restore"])
     parser.add_argument("--api-key", default="", help="asked for everywhere but at /health, as llama-server does")
     parser.add_argument("--props", default="", help="what /props answers, instead of facts")
     parser.add_argument("--reply", default="", help="what every stream says, instead of numbers")
@@ -139,7 +140,8 @@ class Handler(BaseHTTPRequestHandler):
             }
             self._answer(200, json.dumps(props).encode())
         elif path == "/slots":
-            self._answer(200, json.dumps([{"id": 0, "n_ctx": self._context(), "is_processing": False}]).encode())
+            slot = {"id": 0, "n_ctx": self._context(), "is_processing": self.life.told.slots == "busy"}
+            self._answer(200, json.dumps([slot]).encode())
         elif path == "/metrics":
             self._answer(200, b"llamacpp:prompt_tokens_total 1\n", "text/plain; version=0.0.4")
         else:
@@ -285,10 +287,15 @@ class Handler(BaseHTTPRequestHandler):
             self._answer(200, b'{"input_tokens":%d,"object":"response.input_tokens"}' % self._tokens(body))
 
     def _slot(self, path: str, body: dict[str, Any]) -> None:
-        action = self.path.partition("action=")[2]
+        action, how = self.path.partition("action=")[2], self.life.told.slots
         place = Path(self.life.told.slot_save_path) / Path(body.get("filename") or "x").name
         self.life.note("slot", action=action, name=body.get("filename"))
-        if action == "save":
+        if how == "refused" or (how == "no restore" and action == "restore"):
+            self._answer(501, b'{"error":{"code":501,"message":"no","type":"not_supported_error"}}')
+        elif how in ("hangs", "dies"):
+            place.write_bytes(b"ha")
+            self._hang() if how == "hangs" else os._exit(9)
+        elif action == "save":
             place.write_bytes(b"state")
             self._answer(200, b'{"id_slot":0,"n_saved":5,"n_written":5}')
         elif place.exists():

@@ -175,10 +175,16 @@ def test_a_budget_may_be_measured(tmp_path: Path) -> None:
     assert (model.memory_bytes, model.is_pinned, model.group, model.is_preloaded) == (8 << 30, True, "day", True)
 
 
-def test_memory_is_the_weights_and_a_tenth_where_nobody_says(tmp_path: Path) -> None:
-    for shard in ("m-00001-of-00002.gguf", "m-00002-of-00002.gguf"):
+def test_memory_is_left_to_an_estimate_where_nobody_says(tmp_path: Path) -> None:
+    entry = {"path": "m.gguf"}
+    assert one(tmp_path, entry).memory_bytes == 0
+    assert one(tmp_path, entry, defaults={"memory": 5}).memory_bytes == 5
+
+
+def test_all_shards_of_a_file_count(tmp_path: Path) -> None:
+    for shard in ("m-00001-of-00002.gguf", "m-00002-of-00002.gguf", "n-00001-of-00002.gguf"):
         (tmp_path / shard).write_bytes(bytes(1000))
-    assert one(tmp_path, {"path": "m-00001-of-00002.gguf"}).memory_bytes == 2200
+    assert files_bytes(tmp_path / "m-00001-of-00002.gguf") == 2000
     assert files_bytes(tmp_path / "none.gguf") == files_bytes(tmp_path / "no/m-00001-of-00002.gguf") == 0
 
 

@@ -3,9 +3,11 @@
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 from cyclopts import Group, Parameter
+
+from whitedwarf.errors import UsageError
 
 if TYPE_CHECKING:
     from whitedwarf.supervisor.config import SupervisorConfig
@@ -19,6 +21,9 @@ def command(
     *,
     dump_models: Annotated[bool, Parameter(group=_LOOK)] = False,
     check: Annotated[bool, Parameter(group=_LOOK)] = False,
+    install: Annotated[Literal["systemd", "launchd"] | None, Parameter(group=_LOOK)] = None,
+    yes: Annotated[bool, Parameter(group=_LOOK)] = False,
+    unit_name: Annotated[str, Parameter(group=_LOOK)] = "whitedwarf-supervisor",
 ) -> int:
     """Take the ports of all models and start each one when a request for it comes, until SIGTERM or Ctrl+C.
 
@@ -32,14 +37,26 @@ def command(
         Print the models with all their ports and defaults as JSON.
     check
         Say what is wrong with the config, and what may be: 0 for nothing wrong, 2 otherwise.
+    install
+        Print a unit that starts the supervisor with the machine, and the commands that put it to use.
+    yes
+        With --install: write that unit. The commands are still yours to run.
+    unit_name
+        The unit's name, for machines with several supervisors.
     """
     from whitedwarf.supervisor.checks import keys_of
     from whitedwarf.supervisor.config_file import read_config
 
+    if yes and install is None:
+        raise UsageError("--yes belongs to --install systemd or --install launchd; leave it out")
     decided = read_config(config)
     if dump_models:
         return _dump(decided)
     keys_of(decided)
+    if install is not None:
+        from whitedwarf.cli.supervise_install import install_unit
+
+        return install_unit(decided, install, unit_name, is_confirmed=yes)
     return _check(decided) if check else _become_supervisor(config)
 
 

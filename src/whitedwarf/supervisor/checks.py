@@ -9,15 +9,20 @@ from collections import Counter
 
 from whitedwarf.errors import UsageError
 from whitedwarf.supervisor.config import ManagedModel, Model, SupervisorConfig
-from whitedwarf.web.auth import ApiKeys
+from whitedwarf.web.auth import ApiKeys, keys_in
 
 
 def keys_of(config: SupervisorConfig) -> ApiKeys | None:
     """The keys that are asked for, None for none; UsageError where the file cannot be used."""
+    return None if config.api_key_file is None else ApiKeys(key_texts(config))
+
+
+def key_texts(config: SupervisorConfig) -> list[str]:
+    """The keys themselves, for who asks a supervisor of his own; none where none are asked for."""
     if config.api_key_file is None:
-        return None
+        return []
     try:
-        return ApiKeys.from_file(config.api_key_file)
+        return keys_in(config.api_key_file)
     except UsageError as error:
         raise UsageError(f"{config.source}: apiKeyFile{str(error).removeprefix('--api-key-file')}") from error
 
@@ -45,10 +50,16 @@ def _of_managed(model: ManagedModel, config: SupervisorConfig) -> list[str]:
         lines.append(f"there is no file {model.path}; a request for it will be told so")
     if shutil.which(model.program[0]) is None:
         lines.append(f"there is no program {model.program[0]}; say where it is with llamaServer.bin")
-    budget = config.memory_budget_bytes
-    if budget is not None and model.memory_bytes > budget:
-        lines.append(f"it needs {model.memory_bytes} bytes and memoryBudget is {budget}: it will never start")
-    return lines
+    return [*lines, *_of_budget(model, config.memory_budget_bytes)]
+
+
+def _of_budget(model: ManagedModel, budget: int | None) -> list[str]:
+    from whitedwarf.supervisor.memory import needed_bytes  # brings asyncio
+
+    needed = 0 if budget is None else needed_bytes(model)
+    if budget is None or needed <= budget:
+        return []
+    return [f"it needs about {needed >> 20} MiB, more than memoryBudget ({budget >> 20} MiB): it runs alone"]
 
 
 def _of_all(config: SupervisorConfig) -> list[str]:

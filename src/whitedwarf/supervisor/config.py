@@ -29,7 +29,7 @@ class ManagedModel:
 
     `program` and `arguments` are what is run, less the port and the address (commands.py adds them). Times are seconds;
     `idle_timeout_s` 0 keeps it for ever. `soft_context_limit` tokens, 0 for none. `memory_bytes` is what it is taken to
-    need; only a budget asks for it.
+    need, 0 where nobody said (memory.py estimates); only a budget asks for it.
     """
 
     key: str

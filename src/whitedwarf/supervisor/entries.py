@@ -1,17 +1,13 @@
 """One entry of a config's list to a model, everything filled in but its ports.
 
-An entry says it, else `defaults`, else the top of the file, else the table in docs/supervisor.md. Pure but for the size
-of a model's files.
+An entry says it, else `defaults`, else the top of the file, else the table in docs/supervisor.md. Pure.
 """
-
-from pathlib import Path
 
 from whitedwarf.supervisor import arguments as given
 from whitedwarf.supervisor.config import ExternalModel, ManagedModel
 from whitedwarf.supervisor.config_table import Table, first_with
 from whitedwarf.supervisor.entry_command import EntryCommand, Surroundings
 from whitedwarf.supervisor.ports import PortPair, PortRequest
-from whitedwarf.supervisor.sizes import files_bytes
 
 COMMON_FIELDS = ("idleTimeoutSec", "startTimeoutSec", "stopGraceSec", "softGraceSec", "startSettleSec")
 """Those that the top of the file may say for all."""
@@ -27,7 +23,6 @@ ENTRY_FIELDS = (*_BOTH_KINDS, *_MANAGED_ONLY, *_EXTERNAL_ONLY)
 OLD_NAMES = {"key": "name", "model": "path"}
 
 DEFAULT_RATIO = 0.75
-_WEIGHTS_SHARE = 1.1  # what a model takes beside its weights, where nobody said: a tenth of them
 _RATIO_SLACK = 1e-9  # 0.1 × 30 is 3.0000000000000004 and 0.7 × 10 is 6.999…: neither is meant
 
 
@@ -103,7 +98,7 @@ def managed_model(entry: Table, ports: PortPair, around: Surroundings) -> Manage
         settle_s=said("startSettleSec").number("startSettleSec", 1.5),
         stop_grace_s=said("stopGraceSec").number("stopGraceSec", 20.0),
         max_waiting=said("maxWaiting").whole("maxWaiting", 64, least=1),
-        memory_bytes=_memory(entry, around, command.path),
+        memory_bytes=first_with("memory", entry, around.defaults).size("memory", 0),
         is_pinned=entry.flag("pinned", default=False),
         group=said("group").text("group") or None,
         is_preloaded=entry.flag("preload", default=False),
@@ -135,8 +130,3 @@ def _soft_limit(entry: Table, around: Surroundings, context_size: int) -> int:
         return entry.whole("softContextLimit", 0)
     table = first_with("softContextRatio", entry, around.defaults)
     return int(context_size * table.number("softContextRatio", DEFAULT_RATIO, most=1.0) + _RATIO_SLACK)
-
-
-def _memory(entry: Table, around: Surroundings, path: Path) -> int:
-    table = first_with("memory", entry, around.defaults)
-    return table.size("memory", 0) if table.has("memory") else int(files_bytes(path) * _WEIGHTS_SHARE)

@@ -47,7 +47,9 @@ class FrontProtocol(HttpToolsProtocol):
         self.access_log = False
         self.since_s = time.monotonic()
         self._answering: RequestResponseCycle | None = None
-        self._is_in_head = True
+        self._is_in_head = False
+        self._is_between_messages = True
+        self._fresh_bytes = 0  # of what is being read, where a request begins with it
         self._raw_head_bytes = 0
         self._head_bytes = 0  # of its names and values, also when it comes in one piece
         self._deadline: asyncio.TimerHandle | None = None
@@ -69,6 +71,7 @@ class FrontProtocol(HttpToolsProtocol):
         _make_room(self.connections)
 
     def data_received(self, data: bytes) -> None:
+        self._fresh_bytes = len(data) if self._is_between_messages else 0
         if self._is_in_head:
             self._raw_head_bytes += len(data)
         super().data_received(data)
@@ -117,7 +120,9 @@ class FrontProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._is_in_head = True
-        self._raw_head_bytes = self._head_bytes = 0
+        self._is_between_messages = False
+        self._raw_head_bytes, self._fresh_bytes = self._fresh_bytes, 0
+        self._head_bytes = 0
 
     def on_url(self, url: bytes) -> None:
         super().on_url(url)
@@ -130,6 +135,10 @@ class FrontProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._is_in_head = False
         super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._is_between_messages = True
+        super().on_message_complete()
 
     # uvicorn calls these
 

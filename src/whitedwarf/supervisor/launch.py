@@ -15,12 +15,12 @@ import psutil
 
 from whitedwarf.errors import WhitedwarfError
 from whitedwarf.supervisor import start_failure
-from whitedwarf.supervisor.api_key import key_headers
 from whitedwarf.supervisor.child import SECOND_TERM_S, Child, Manners, spawn
 from whitedwarf.supervisor.child_log import ChildLog
 from whitedwarf.supervisor.clock import Clock
 from whitedwarf.supervisor.commands import HOST, child_command, folder_name, state_folders
 from whitedwarf.supervisor.config import Backend, ManagedModel, SupervisorConfig
+from whitedwarf.supervisor.counting import server_key
 from whitedwarf.supervisor.listeners import free_port, owner_name
 from whitedwarf.supervisor.orphans import Record, Records
 from whitedwarf.supervisor.patience import Patience
@@ -158,7 +158,7 @@ class Launcher:
         child = await _spawn(attempt, argv)
         try:
             self._record(attempt, child, argv)
-            started = Started(child, model, Address(HOST, attempt.port), key_headers(model))
+            started = Started(child, model, Address(HOST, attempt.port), _key_headers(model))
             return await self._make_ready(started, attempt, argv, began_s)
         except BaseException:
             await _end(child)
@@ -200,6 +200,11 @@ class Launcher:
             except OSError as error:
                 why = f"cannot make the folder {folder}: {error.strerror or error}"
                 raise start_failure.failure(model.key, why, permanent=False) from error
+
+
+def _key_headers(model: ManagedModel) -> Headers:
+    key = server_key(model)
+    return () if not key else ((b"Authorization", b"Bearer " + key.encode()),)
 
 
 def _check_file(model: ManagedModel) -> None:

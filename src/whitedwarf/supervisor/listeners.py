@@ -34,7 +34,7 @@ def free_port(wanted: int, host: str, avoided: Collection[int]) -> int:
     """This port, else the next that is free and not `avoided`; WhitedwarfError where there is none near."""
     after = min(wanted + _MOST_STEPS, _LAST_PORT + 1)
     for port in range(wanted, after):
-        if (port == wanted or port not in avoided) and _can_bind(host, port):
+        if (port == wanted or port not in avoided) and can_bind(host, port):
             return port
     raise WhitedwarfError(f"ports {wanted} to {after - 1} are all taken; give the model another internal port")
 
@@ -63,7 +63,8 @@ def owner_name(port: int) -> str | None:
     return None
 
 
-def _can_bind(host: str, port: int) -> bool:
+def can_bind(host: str, port: int) -> bool:
+    """Whether nobody listens there."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         if sys.platform != "win32":  # there it would let two have one port

@@ -34,7 +34,11 @@ def managed_status(resident: Resident, waiting: int, now_s: float, budget_bytes:
         loading_text=_loading_text(stay),
         is_pinned=model.is_pinned,
         memory_bytes=resident.memory_bytes(),
-        warnings=(*_budget_warnings(resident, budget_bytes), *_limit_warnings(resident)),
+        warnings=(
+            *_budget_warnings(resident, budget_bytes),
+            *_limit_warnings(resident),
+            *(running.warnings if running is not None else ()),
+        ),
     )
 
 

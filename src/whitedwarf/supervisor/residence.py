@@ -186,6 +186,7 @@ class External:
     in_flight: int = 0
     pid: int = 0
     has_exited: bool = False
+    warnings: tuple[str, ...] = ()
     address: Address = field(init=False)
 
     def __post_init__(self) -> None:

@@ -16,7 +16,6 @@ KEY_VARIABLE = "WHITEDWARF_API_KEY"
 """Where clients find a key when the supervisor asks for one."""
 _PREFILL_S = 300.0  # what a client grants a long prompt, beside the start of its model
 _AGENTS_ANSWER = 32_000
-_LEAST_ANSWER, _MOST_ANSWER = 4096, 8192
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,11 +63,6 @@ def chosen(routes: Sequence[Route], name: str | None) -> Route:
     return found[0]
 
 
-def answer_room(context_size: int) -> int:
-    """Tokens kept for an answer, of a context of this size."""
-    return min(_MOST_ANSWER, max(_LEAST_ANSWER, context_size // 4))
-
-
 def told_context(route: Route, *, is_exact: bool) -> int:
     """What a client that compacts by its context is told: it does so before the soft limit refuses its prompt."""
     return route.context_size if is_exact else route.usable_context
@@ -79,13 +73,25 @@ def answer_limit(context: int) -> int:
     return min(_AGENTS_ANSWER, context // 4)
 
 
+def reachable(host: str) -> str:
+    """Where this machine finds a server that listens there."""
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if address.is_unspecified:
+        address = ipaddress.ip_address("::1" if address.version == 6 else "127.0.0.1")
+        host = str(address)
+    return f"[{host}]" if address.version == 6 else host
+
+
 def _route(model: Model, slug: str, config: SupervisorConfig) -> Route:
     silence = model.start_timeout_s + model.settle_s + _PREFILL_S if isinstance(model, ManagedModel) else None
     return Route(
         slug=slug,
         key=model.key,
         alias=model.alias,
-        origin=f"http://{_reachable(config.host)}:{model.public_port}",
+        origin=f"http://{reachable(config.host)}:{model.public_port}",
         context_size=model.context_size,
         soft_limit=model.soft_context_limit,
         silence_s=silence,
@@ -104,15 +110,3 @@ def _slugs(models: Sequence[Model]) -> list[str]:
             word = f"{word or 'model'}-{model.public_port}"
         slugs.append(word)
     return slugs
-
-
-def _reachable(host: str) -> str:
-    """Where this machine finds a server that listens there."""
-    try:
-        address = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return host
-    if address.is_unspecified:
-        address = ipaddress.ip_address("::1" if address.version == 6 else "127.0.0.1")
-        host = str(address)
-    return f"[{host}]" if address.version == 6 else host

@@ -4,19 +4,16 @@ DSH asks for `contextWindow − characters / 3.5 − 4096` tokens of answer, at 
 would leave one token long before the prompt is too long, so a larger one is declared; servers stop at the real end.
 """
 
-import math
 from collections.abc import Sequence
 
 from whitedwarf.supervisor.jsonc import Json
-from whitedwarf.supervisor.routes import KEY_VARIABLE, Route, answer_room
+from whitedwarf.supervisor.policy import declared_window, dsh_threshold
+from whitedwarf.supervisor.routes import KEY_VARIABLE, Route
 from whitedwarf.supervisor.yaml_text import yaml_text
 
-_TOKENS_OFF = 1.35  # how much DSH's estimate of a prompt may exceed what the model counts
-_DSH_MARGIN = 4096
 _PROACTIVE_SHARE = 0.85  # of the soft limit: compaction begins before anything is refused
 _UNLIMITED_SHARE = 0.65  # of the context, where no soft limit leaves room for the summary
 _MOST_SUMMARY = 4096
-_DSH_HEADROOM, _DSH_SHARE, _DSH_RETAIN = 65_536, 0.8, 0.16  # its defaults
 _COMPAT: dict[str, Json] = {"supportsDeveloperRole": False, "supportsStore": False, "maxTokensField": "max_tokens"}
 _LEAST_IDLE_S = 300.0
 
@@ -43,8 +40,7 @@ def context_window(route: Route, *, is_exact: bool) -> int:
     """What DSH is told; 0 where nobody knows."""
     if is_exact or not route.soft_limit:
         return route.context_size
-    room = math.ceil(route.soft_limit * _TOKENS_OFF) + _DSH_MARGIN + answer_room(route.context_size)
-    return max(room, route.context_size)
+    return declared_window(route.soft_limit, route.context_size)
 
 
 def dsh_warnings(routes: Sequence[Route], *, is_exact: bool) -> list[str]:
@@ -52,21 +48,15 @@ def dsh_warnings(routes: Sequence[Route], *, is_exact: bool) -> list[str]:
     lines = []
     for route in routes:
         window = context_window(route, is_exact=is_exact)
-        threshold = own_threshold(window)
+        threshold = dsh_threshold(window)
         if not window:
             lines.append(f"{route.key}: its context is unknown, and DSH takes 262144 tokens; say ctxSize in the config")
-        elif is_exact and threshold and 0 < route.soft_limit <= threshold:
+        elif is_exact and threshold is not None and 0 < route.soft_limit <= threshold:
             lines.append(
                 f"{route.key}: the soft limit of {route.soft_limit} is not above {threshold}, where DSH compacts by "
                 "itself: its summaries would be refused; raise softContextLimit, or leave out --exact"
             )
     return lines
-
-
-def own_threshold(window: int) -> int:
-    """Where DSH compacts by itself, as it comes, in a window of this size; 0 for never."""
-    threshold = min(int(_DSH_SHARE * window), window - _DSH_HEADROOM)
-    return threshold if threshold > _DSH_RETAIN * window else 0
 
 
 def _provider(route: Route, *, is_exact: bool) -> Json:

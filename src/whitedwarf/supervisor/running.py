@@ -28,6 +28,11 @@ class Running(Protocol):
         """Whether the process has ended."""
         ...
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What people should know about how it came up."""
+        ...
+
     def tail(self, lines: int = 20) -> tuple[str, ...]:
         """The last lines of its log."""
         ...

@@ -25,25 +25,8 @@ class ApiKeys:
 
     @classmethod
     def from_file(cls, path: Path) -> "ApiKeys":
-        """One key a line; blank lines and those that begin with # are skipped. UsageError where it cannot be used."""
-        try:
-            with path.open("rb") as file:  # the file that is checked is the one that is read
-                mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-                text = file.read(MAX_FILE_BYTES + 1).decode("utf-8-sig")  # Windows' editors begin with a mark
-        except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else error
-            raise UsageError(f"--api-key-file {path}: expected a readable text file; {why}") from error
-        if mode & _OTHERS:
-            raise UsageError(f"--api-key-file {path}: others may use it (mode {mode:04o}); run: chmod 600 {path}")
-        if len(text.encode()) > MAX_FILE_BYTES:
-            raise UsageError(f"--api-key-file {path}: expected at most {MAX_FILE_BYTES} bytes of keys, got more")
-        # At newlines alone: other characters that end lines somewhere would leave parts of a key as keys.
-        keys = [line.strip() for line in text.split("\n") if line.strip() and not line.lstrip().startswith("#")]
-        if not all(map(str.isprintable, keys)):
-            raise UsageError(f"--api-key-file {path}: a key holds a control character, which no header can carry")
-        if not keys:
-            raise UsageError(f"--api-key-file {path}: expected at least one key, one a line; found none")
-        return cls(keys)
+        """Those of `keys_in`."""
+        return cls(keys_in(path))
 
     def admits(self, headers: Mapping[str, str]) -> bool:
         """Whether `authorization: Bearer KEY` or `x-api-key: KEY` holds a key of ours."""
@@ -52,6 +35,28 @@ class ApiKeys:
         # Every key is compared with every other, so that the time says nothing about which one was right.
         matches = [hmac.compare_digest(_digest(_sent(key)), ours) for key in offered for ours in self._digests]
         return any(matches)
+
+
+def keys_in(path: Path) -> list[str]:
+    """One key a line; blank lines and those that begin with # are skipped. UsageError where it cannot be used."""
+    try:
+        with path.open("rb") as file:  # the file that is checked is the one that is read
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            text = file.read(MAX_FILE_BYTES + 1).decode("utf-8-sig")  # Windows' editors begin with a mark
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise UsageError(f"--api-key-file {path}: expected a readable text file; {why}") from error
+    if mode & _OTHERS:
+        raise UsageError(f"--api-key-file {path}: others may use it (mode {mode:04o}); run: chmod 600 {path}")
+    if len(text.encode()) > MAX_FILE_BYTES:
+        raise UsageError(f"--api-key-file {path}: expected at most {MAX_FILE_BYTES} bytes of keys, got more")
+    # At newlines alone: other characters that end lines somewhere would leave parts of a key as keys.
+    keys = [line.strip() for line in text.split("\n") if line.strip() and not line.lstrip().startswith("#")]
+    if not all(map(str.isprintable, keys)):
+        raise UsageError(f"--api-key-file {path}: a key holds a control character, which no header can carry")
+    if not keys:
+        raise UsageError(f"--api-key-file {path}: expected at least one key, one a line; found none")
+    return keys
 
 
 def _sent(header: str) -> bytes:

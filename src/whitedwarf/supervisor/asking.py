@@ -1,0 +1,106 @@
+"""Asking a supervisor that runs: it is found by the ports of its config, whichever of them answers.
+
+Promises: a stranger on one of our ports is not taken for it, nor is a supervisor of another config. WhitedwarfError
+where nobody answers or an order is refused, in the words of whoever refused.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from whitedwarf.errors import WhitedwarfError
+from whitedwarf.supervisor.checks import key_texts
+from whitedwarf.supervisor.config import SupervisorConfig
+from whitedwarf.supervisor.failures import UpstreamError
+from whitedwarf.supervisor.routes import reachable
+from whitedwarf.supervisor.upstream import Address, Answer, ask
+
+PREFIX = "/__supervisor/"
+_STATUS_TIMEOUT_S = 5.0
+_ORDER_TIMEOUT_S = 24 * 3600.0  # a drain waits for the longest answer there is
+
+
+class Supervisor:
+    """One that answered, at this address."""
+
+    def __init__(self, config: SupervisorConfig, address: Address, status: dict[str, Any]) -> None:
+        self._config, self._address = config, address
+        self.status = status
+
+    @classmethod
+    async def find(cls, config: SupervisorConfig) -> "Supervisor":
+        """The one that runs this config."""
+        strangers = []
+        for model in config.models:
+            address = Address(reachable(config.host).strip("[]"), model.public_port)
+            try:
+                answer = await ask(address, "GET", f"{PREFIX}status", _headers(config), timeout_s=_STATUS_TIMEOUT_S)
+            except UpstreamError:
+                continue
+            status = _object(answer)
+            if answer.status == 200 and _is_same(status.get("config"), config.source):
+                return cls(config, address, status)
+            strangers.append(f"port {model.public_port} is held by {_stranger(answer, status)}")
+        ports = ", ".join(str(model.public_port) for model in config.models)
+        found = f" ({'; '.join(strangers)})" if strangers else ""
+        raise WhitedwarfError(
+            f"no supervisor of {config.source} answers on port {ports}{found}; start it: whitedwarf supervise "
+            f"{config.source}"
+        )
+
+    async def order(self, what: str, parameters: Mapping[str, str]) -> dict[str, Any]:
+        """Carry out `unload` or `start`; the answer comes when it has been done."""
+        query = f"?{urlencode(parameters, quote_via=quote, safe='')}" if parameters else ""
+        answer = await ask(
+            self._address, "POST", f"{PREFIX}{what}{query}", _headers(self._config), timeout_s=_ORDER_TIMEOUT_S
+        )
+        told = _object(answer)
+        if answer.status != 200:
+            raise WhitedwarfError(_refusal(answer, told))
+        return told
+
+    async def answers(self) -> bool:
+        """Whether it still does."""
+        try:
+            await ask(self._address, "GET", "/health", _headers(self._config), timeout_s=_STATUS_TIMEOUT_S)
+        except UpstreamError:
+            return False
+        return True
+
+
+def _headers(config: SupervisorConfig) -> list[tuple[bytes, bytes]]:
+    keys = key_texts(config)
+    return [(b"Authorization", f"Bearer {keys[0]}".encode())] if keys else []
+
+
+def _object(answer: Answer) -> dict[str, Any]:
+    try:
+        told = json.loads(answer.body)
+    except ValueError:
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
+def _is_same(told: object, source: Path) -> bool:
+    if not isinstance(told, str):
+        return False
+    try:
+        return Path(told) == source or Path(told).samefile(source)
+    except OSError:
+        return False
+
+
+def _stranger(answer: Answer, status: dict[str, Any]) -> str:
+    if isinstance(status.get("config"), str):
+        return f"the supervisor of {status['config']}"
+    if answer.status == 401:
+        return "one that refuses our key"
+    return "another server"
+
+
+def _refusal(answer: Answer, told: dict[str, Any]) -> str:
+    error = told.get("error")
+    message = error.get("message") if isinstance(error, dict) else None
+    return str(message) if message else f"the supervisor answered {answer.status}"
