@@ -333,3 +333,6 @@ async def asked(port: int, request: bytes) -> tuple[int, dict[str, str], bytes]:
         return status, headers, await client.body(headers)
     finally:
         await client.close()
+
+
+DOWN_STATUS = ModelStatus(key="one", alias="one", kind="managed", state=State.UNLOADED, public_port=1)

@@ -33,7 +33,6 @@ def test_a_plain_config_is_worth_no_warning(tmp_path: Path) -> None:
             {"memoryBudget": "2 GiB"},
             "m0: it needs about 3072 MiB, more than memoryBudget (2048 MiB)",
         ),
-        ([{"pinned": True}, {}], {}, "m0 is pinned and there is no memoryBudget"),
         ([{"alias": "a"}, {"alias": "a"}], {}, "2 models have the alias 'a'"),
         ([{}], {"host": "0.0.0.0"}, "0.0.0.0: whoever reaches this machine may use it"),
         ([{}], {"host": "box.local"}, "box.local: whoever reaches this machine may use it"),
@@ -47,8 +46,8 @@ def test_a_doubt_is_told(models: list[dict[str, Any]], top: dict[str, Any], says
 @pytest.mark.parametrize(
     ("models", "top"),
     [
-        ([{"pinned": True}], {}),
-        ([{"pinned": True}, {}], {"memoryBudget": "auto"}),
+        ([{"pinned": True}, {}], {}),
+        ([{"memory": "1 GiB"}], {"memoryBudget": "2 GiB"}),
         ([{}], {"host": "localhost"}),
         ([{}], {"host": "::1"}),
     ],

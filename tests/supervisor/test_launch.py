@@ -1,7 +1,9 @@
 """From a model of the config to a server that is up, with a stand-in for llama-server (spec/supervisor.md 7)."""
 
 import asyncio
+import json
 import os
+import pickle
 import signal
 import stat
 import sys
@@ -10,6 +12,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +22,12 @@ import pytest
 
 from supervisor.children import config_of, events, is_alive, stand_in, until
 from whitedwarf.supervisor import launch, readiness
-from whitedwarf.supervisor.config import ManagedModel
+from whitedwarf.supervisor.config import Backend, ManagedModel
 from whitedwarf.supervisor.failures import StartFailedError
 from whitedwarf.supervisor.launch import Launcher, RunningModel
-from whitedwarf.supervisor.listeners import Owner
-from whitedwarf.supervisor.orphans import Records
+from whitedwarf.supervisor.listeners import Owner, can_bind
+from whitedwarf.supervisor.orphans import Records, stop_orphans
+from whitedwarf.supervisor.upstream import Address, begin
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform == "win32", reason="signals and groups")]
 
@@ -347,3 +351,82 @@ async def test_many_lives_leave_nothing(tmp_path: Path) -> None:
     sizes = {path.name: path.stat().st_size for path in (tmp_path / "logs").iterdir()}
     assert len(sizes) == 2
     assert max(sizes.values()) <= 1024
+
+
+async def test_a_child_that_ends_with_an_error_when_it_is_asked_to_has_ended(tmp_path: Path) -> None:
+    """llama-swap 28: such a model stayed "ready" for ever (PS1)."""
+    model = stand_in(tmp_path, "--exit-code", "143")
+    launcher = Launcher(config_of(tmp_path, model))
+    with anyio.fail_after(30):
+        for _ in range(2):
+            running = await launcher.launch(model, lambda text: None)
+            await running.stop()
+            assert await running.wait_exit() == 143
+    assert len([event for event in events(tmp_path / "events") if event["what"] == "term"]) == 2
+
+
+_SUPERVISOR = """
+import asyncio, os, pickle, sys
+from whitedwarf.supervisor.launch import Launcher
+async def main():
+    config, model = pickle.load(open(sys.argv[1], "rb"))
+    running = await Launcher(config).launch(model, lambda text: None)
+    print(running.pid, running.address.port, *running.warnings, flush=True)
+    await asyncio.sleep(600)
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends children of the dead")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+async def test_nothing_outlives_a_supervisor_that_ends_in_the_middle_of_a_request(tmp_path: Path, number: int) -> None:
+    """llama-swap 100 (PS2), with stdin closed as some service runners leave it."""
+    model = stand_in(tmp_path)
+    order = tmp_path / "order"
+    order.write_bytes(pickle.dumps((config_of(tmp_path, model), model)))
+    script = f'exec {sys.executable} -c "$0" "$1" <&-'
+    with anyio.fail_after(30):
+        supervisor = await asyncio.create_subprocess_exec(
+            "sh", "-c", script, _SUPERVISOR, str(order), stdout=asyncio.subprocess.PIPE
+        )
+        assert supervisor.stdout is not None
+        pid, port, *warnings = (await supervisor.stdout.readline()).decode().split()
+        assert warnings == []
+        body = {"messages": [], "stream": True, "fake": {"events": 10_000, "pause_s": 0.05}}
+        async with await begin(
+            Address("127.0.0.1", int(port)), "POST", "/v1/chat/completions", (), json.dumps(body).encode()
+        ) as exchange:
+            await exchange.next_bytes()
+            supervisor.send_signal(number)
+            await supervisor.wait()
+            with anyio.fail_after(5):
+                await until(lambda: not is_alive(int(pid)))
+                await until(lambda: can_bind("127.0.0.1", int(port)))
+    assert stop_orphans(tmp_path / "state") == []
+
+
+async def test_our_own_engine_is_launched_too(tmp_path: Path) -> None:
+    nano = files("whitedwarf") / "data" / "nano.gguf"
+    model = stand_in(
+        tmp_path,
+        backend=Backend.WHITEDWARF,
+        program=(sys.executable, "-m", "whitedwarf", "serve"),
+        path=Path(str(nano)),
+        arguments=("-m", str(nano), "--ctx", "512", "--backend", "cpu", "--threads", "1"),
+        start_timeout_s=60.0,
+        stop_grace_s=20.0,
+        keeps_state=True,
+    )
+    with anyio.fail_after(120):
+        running = await Launcher(config_of(tmp_path, model)).launch(model, lambda text: None)
+        assert (running.warnings, running.context_size) == ((), 512)
+        await running.stop()
+    assert await running.wait_exit() == 0
+
+
+async def test_words_that_our_own_engine_does_not_know_are_told_for_good(tmp_path: Path) -> None:
+    program = (sys.executable, "-m", "whitedwarf", "serve")
+    model = stand_in(tmp_path, backend=Backend.WHITEDWARF, program=program, arguments=("--no-such-flag",))
+    error = await failed(tmp_path, model)
+    assert error.is_permanent
+    assert "--no-such-flag" in str(error)

@@ -14,8 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from supervisor.children import DEAF, is_alive
-from whitedwarf.supervisor.orphans import Record, Records, stop_orphans
+from supervisor.children import DEAF, end, is_alive
+from whitedwarf.supervisor.orphans import MARK, Record, Records, stop_orphans
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and groups")
 
@@ -40,12 +40,12 @@ def orphan(started: list[subprocess.Popen[bytes]], code: str = SLEEPS, *more: st
     started.append(process)
     assert process.stdout is not None
     process.stdout.readline()
-    record = Record.of("m", process.pid, 9080, argv)
+    record = Record.of("m", process.pid, 9080, argv, "mark")
     return replace(record, supervisor_began="another life")
 
 
 def test_a_record_is_private_and_comes_back_whole(tmp_path: Path) -> None:
-    record = Record.of("a/b", os.getpid(), 9080, ["x", "ä\udcff"])
+    record = Record.of("a/b", os.getpid(), 9080, ["x", "ä\udcff"], "mark")
     records = Records(tmp_path)
     records.add(record)
     place = tmp_path / "children" / f"{os.getpid()}.json"
@@ -84,12 +84,39 @@ def test_what_it_started_is_stopped_with_it(tmp_path: Path, started: list) -> No
     started.append(process)
     assert process.stdout is not None
     grandchild = int(process.stdout.readline())
-    Records(tmp_path).add(replace(Record.of("m", process.pid, 9080, argv), supervisor_began="another life"))
+    Records(tmp_path).add(replace(Record.of("m", process.pid, 9080, argv, "mark"), supervisor_began="another life"))
     stop_orphans(tmp_path)
     deadline_s = time.monotonic() + 5
     while is_alive(grandchild) and time.monotonic() < deadline_s:
         time.sleep(0.01)
     assert not is_alive(grandchild)
+
+
+@pytest.mark.parametrize("mark", ["mark", "another's"])
+def test_a_server_that_outlived_its_wrapper_is_known_by_its_mark(tmp_path: Path, started: list, mark: str) -> None:
+    code = "import subprocess, sys; print(subprocess.Popen(['sleep', '60']).pid, flush=True); sys.stdin.read()"
+    argv = [sys.executable, "-c", code]
+    process = subprocess.Popen(
+        argv,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+        env={**os.environ, MARK: mark},
+    )
+    started.append(process)
+    assert process.stdout is not None
+    assert process.stdin is not None
+    server = int(process.stdout.readline())
+    record = replace(Record.of("m", process.pid, 9080, argv, "mark"), supervisor_began="another life")
+    Records(tmp_path).add(record)
+    process.stdin.close()
+    process.wait()
+    try:
+        told = stop_orphans(tmp_path)
+        assert is_alive(server) is (mark != "mark")
+        assert len(told) == (mark == "mark")
+    finally:
+        end(server)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +134,7 @@ def test_a_number_that_somebody_else_has_now_is_left_alone(tmp_path: Path, start
 
 def test_the_child_of_a_supervisor_that_lives_is_no_orphan(tmp_path: Path, started: list) -> None:
     record = orphan(started)
-    living = replace(record, supervisor_began=Record.of("us", os.getpid(), 1, []).began)
+    living = replace(record, supervisor_began=Record.of("us", os.getpid(), 1, [], "").began)
     Records(tmp_path).add(living)
     assert stop_orphans(tmp_path) == []
     assert is_alive(record.pid)
@@ -124,7 +151,7 @@ def test_a_script_and_a_wrapper_that_became_something_else_are_recognised(tmp_pa
         started.append(process)
         assert process.stdout is not None
         process.stdout.readline()
-        record = replace(Record.of("m", process.pid, 9080, argv), supervisor_began="another life")
+        record = replace(Record.of("m", process.pid, 9080, argv, "mark"), supervisor_began="another life")
         Records(tmp_path).add(record)
         assert len(stop_orphans(tmp_path)) == 1
         assert not is_alive(process.pid)
@@ -147,7 +174,7 @@ def test_a_damaged_record_is_told_and_removed(tmp_path: Path, text: str) -> None
 
 @pytest.mark.parametrize("pid", [0, -1, True, "1", 1.5])
 def test_a_record_that_names_no_process_is_damaged(tmp_path: Path, pid: object) -> None:
-    record = asdict(Record.of("m", os.getpid(), 9080, ["x"]))
+    record = asdict(Record.of("m", os.getpid(), 9080, ["x"], "mark"))
     (tmp_path / "children").mkdir()
     (tmp_path / "children" / "1.json").write_text(json.dumps({**record, "pid": pid}))
     assert len(stop_orphans(tmp_path)) == 1

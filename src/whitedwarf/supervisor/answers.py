@@ -7,6 +7,7 @@ failures avoid the words by which clients recognise other failures (spec/supervi
 import json
 from collections.abc import Iterable, Mapping
 
+from whitedwarf.errors import UsageError
 from whitedwarf.supervisor.failures import (
     QueueFullError,
     StartFailedError,
@@ -103,6 +104,8 @@ def failure(error: Exception) -> Answer:
             return refusal(429, str(error), "rate_limit_error", _later())
         case WaitedTooLongError() | UnloadedError():
             return refusal(503, str(error), UNAVAILABLE, _later())
+        case UsageError():
+            return refusal(404, str(error), "not_found_error")
         case UpstreamError():
             return refusal(502, str(error), "server_error")
         case _:

@@ -64,11 +64,6 @@ def _of_budget(model: ManagedModel, budget: int | None) -> list[str]:
 
 def _of_all(config: SupervisorConfig) -> list[str]:
     lines = []
-    has_budget = config.has_automatic_budget or config.memory_budget_bytes is not None
-    pinned = [model.key for model in config.managed if model.is_pinned]
-    if pinned and not has_budget and len(config.managed) > 1:
-        names = ", ".join(pinned)
-        lines.append(f"{names} is pinned and there is no memoryBudget: once it is loaded, no other model can start")
     for alias, count in Counter(model.alias for model in config.models).items():
         if count > 1:
             lines.append(f"{count} models have the alias {alias!r}: clients can tell them apart by their ports only")

@@ -6,7 +6,6 @@ decided before (gate.py).
 
 import os
 from collections.abc import AsyncIterator, Callable
-from contextlib import aclosing
 from dataclasses import asdict
 from typing import Any, Protocol
 
@@ -25,7 +24,7 @@ from whitedwarf.supervisor.asgi import (
 from whitedwarf.supervisor.config import ExternalModel, Model, SupervisorConfig
 from whitedwarf.supervisor.control_page import PAGE_HEADERS, PREFIX, page
 from whitedwarf.supervisor.desk import Desk
-from whitedwarf.supervisor.events import PING_EVERY_S, stream_events, with_pings
+from whitedwarf.supervisor.events import stream_events
 from whitedwarf.supervisor.metrics import KIND, Metrics, resident_bytes
 from whitedwarf.supervisor.present import while_there
 from whitedwarf.supervisor.status import State
@@ -159,9 +158,8 @@ class Control:
 async def _follow(send: Send, log: Log) -> None:
     headers = ((b"content-type", _TEXT.encode()), (b"x-content-type-options", b"nosniff"))
     await send_head(send, 200, (*headers, (b"x-accel-buffering", b"no")))
-    async with aclosing(with_pings(log.follow(), PING_EVERY_S)) as lines:
-        async for line in lines:
-            await send_piece(send, b"" if line is None else f"{line}\n".encode("utf-8", "replace"))
+    async for line in log.follow():
+        await send_piece(send, f"{line}\n".encode("utf-8", "replace"))
     await send_end(send)
 
 

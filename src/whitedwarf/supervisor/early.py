@@ -14,7 +14,7 @@ from whitedwarf.supervisor.asgi import Send, send_answer, send_end, send_head, s
 from whitedwarf.supervisor.upstream import Answer, Headers
 
 COMMENT_EVERY_S = 15.0
-_LOOK_EVERY_S = 1.0
+LOOK_EVERY_S = 1.0
 
 SSE_HEADERS: Headers = (
     (b"content-type", b"text/event-stream"),
@@ -86,7 +86,9 @@ def event_of(answer: Answer, path: str) -> bytes:
     if path.endswith("/messages"):
         return _event(b"error", json_bytes({"type": "error", "error": _told(error, answer.status)}))
     if path.endswith("/responses"):
-        return _event(b"error", json_bytes({"type": "error", **_told(error, answer.status)}))
+        told = _told(error, answer.status)
+        said = {"type": "error", "code": told.get("code"), "message": told.get("message"), "param": None}
+        return _event(b"error", json_bytes(said))
     if answer.status < 500:
         return _event(b"", answer.body)  # as it came: clients know overflows by the text
     return _event(b"", json_bytes({**value, "error": _told(error, answer.status)}))
@@ -124,8 +126,8 @@ async def keep_awake(
         elif silent_s >= COMMENT_EVERY_S:
             silent_s = 0.0
             await outlet.note(b":\n\n")
-        await asyncio.sleep(_LOOK_EVERY_S)
-        silent_s += _LOOK_EVERY_S
+        await asyncio.sleep(LOOK_EVERY_S)
+        silent_s += LOOK_EVERY_S
 
 
 def thought(text: str) -> bytes:

@@ -245,18 +245,18 @@ class Front:
         )
         self._config.load()
         self._state = ServerState()
-        self._servers: dict[int, asyncio.Server] = {}
+        self._servers: dict[int, list[asyncio.Server]] = {}
 
     async def listen(self, sockets: Iterable[socket.socket]) -> None:
         """Begin to answer on these; may be called again for more."""
         loop = asyncio.get_running_loop()
         for listener in sockets:
             server = await loop.create_server(self._connection, sock=listener, backlog=_BACKLOG)
-            self._servers[listener.getsockname()[1]] = server
+            self._servers.setdefault(listener.getsockname()[1], []).append(server)
 
     def stop_listening(self, port: int) -> None:
         """Take no new connection on this port; those that are there stay until their answers have been given."""
-        self._servers.pop(port).close()
+        self._close_servers(port)
         for connection in self._connections():
             if connection.server is not None and connection.server[1] == port:
                 connection.shutdown()
@@ -264,7 +264,7 @@ class Front:
     async def close(self, drain_s: float) -> None:
         """Take no new connection; let answers end for so long, then cut them. May be called again, with less time."""
         for port in list(self._servers):
-            self._servers.pop(port).close()
+            self._close_servers(port)
         for connection in self._connections():
             connection.shutdown()
         if self._state.tasks:
@@ -281,6 +281,10 @@ class Front:
     def connection_count(self) -> int:
         """How many there are."""
         return len(self._state.connections)
+
+    def _close_servers(self, port: int) -> None:
+        for server in self._servers.pop(port):
+            server.close()
 
     def _connection(self) -> FrontProtocol:
         return FrontProtocol(self._config, self._state, {})

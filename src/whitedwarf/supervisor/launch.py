@@ -7,6 +7,7 @@ is started.
 
 import asyncio
 import logging
+import secrets
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from whitedwarf.supervisor.commands import HOST, child_command, folder_name, sta
 from whitedwarf.supervisor.config import Backend, ManagedModel, SupervisorConfig
 from whitedwarf.supervisor.counting import server_key
 from whitedwarf.supervisor.listeners import free_port, owner_name
-from whitedwarf.supervisor.orphans import Record, Records
+from whitedwarf.supervisor.orphans import MARK, Record, Records
 from whitedwarf.supervisor.patience import Patience
 from whitedwarf.supervisor.readiness import Facts, PortTakenError, Readiness, Started
 from whitedwarf.supervisor.slots import Slots
@@ -155,9 +156,10 @@ class Launcher:
         model = attempt.model
         argv = child_command(model, attempt.port, self._config.state_folder)
         self._make_folders(model)
-        child = await _spawn(attempt, argv)
+        mark = secrets.token_hex(8)
+        child = await _spawn(attempt, argv, mark)
         try:
-            self._record(attempt, child, argv)
+            self._record(attempt, child, argv, mark)
             started = Started(child, model, Address(HOST, attempt.port), _key_headers(model))
             return await self._make_ready(started, attempt, argv, began_s)
         except BaseException:
@@ -180,10 +182,10 @@ class Launcher:
             attempt.warnings.append(attempt.log.trouble)
         return RunningModel(started, facts, slots, tuple(attempt.warnings), self._clock() - began_s)
 
-    def _record(self, attempt: _Attempt, child: Child, argv: list[str]) -> None:
+    def _record(self, attempt: _Attempt, child: Child, argv: list[str], mark: str) -> None:
         child.when_gone(lambda: self._records.remove(child.pid))
         try:
-            self._records.add(Record.of(attempt.model.key, child.pid, attempt.port, argv))
+            self._records.add(Record.of(attempt.model.key, child.pid, attempt.port, argv, mark))
         except psutil.Error:
             return  # it has ended already, which will be noticed
         except OSError as error:
@@ -212,7 +214,7 @@ def _check_file(model: ManagedModel) -> None:
         raise start_failure.failure(model.key, f"there is no file {model.path}", permanent=True)
 
 
-async def _spawn(attempt: _Attempt, argv: list[str]) -> Child:
+async def _spawn(attempt: _Attempt, argv: list[str], mark: str) -> Child:
     model = attempt.model
     attempt.log.begin(f"starting on port {attempt.port}")
     second_s = SECOND_TERM_S if model.backend is Backend.LLAMA_SERVER else None
@@ -220,7 +222,7 @@ async def _spawn(attempt: _Attempt, argv: list[str]) -> Child:
         return await spawn(
             argv,
             log=attempt.log,
-            environment=dict(model.environment),
+            environment={**dict(model.environment), MARK: mark},
             manners=Manners(model.stop_grace_s, second_s),
         )
     except (OSError, ValueError) as error:

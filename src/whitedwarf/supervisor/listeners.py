@@ -8,13 +8,14 @@ import contextlib
 import os
 import socket
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from enum import Enum, auto
 from pathlib import Path
 
 import psutil
 
 from whitedwarf.errors import WhitedwarfError
+from whitedwarf.supervisor.process_group import group_members
 
 _MOST_STEPS = 200
 _LAST_PORT = 65_535
@@ -46,7 +47,7 @@ def owner_of(port: int, leader: int) -> Owner:
     sockets = _listening_sockets(port)
     if not sockets:
         return Owner.NOBODY
-    for pid in (leader, *_group(leader)):
+    for pid in (leader, *group_members(leader)):
         sockets -= _sockets_of(pid)
         if not sockets:
             return Owner.CHILD
@@ -115,10 +116,3 @@ def _sockets_of(pid: int) -> set[str]:
 
 def _owners(sockets: set[str]) -> list[int]:
     return [pid for pid in psutil.pids() if sockets & _sockets_of(pid)] if sockets else []
-
-
-def _group(leader: int) -> Iterator[int]:
-    for pid in psutil.pids():
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            if pid != leader and os.getpgid(pid) == leader:
-                yield pid

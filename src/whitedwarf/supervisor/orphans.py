@@ -1,7 +1,8 @@
 """Children of a supervisor that was killed: a record of each child, and their end at the next start.
 
 Promises: only what is certainly ours is ended: a process with the recorded number, which began at the recorded moment
-and runs the recorded words, and whose supervisor is gone. A number that the system has given to somebody else is never
+and runs the recorded words, and whose supervisor is gone; and what is left of its group, by a mark in its environment
+(a server behind a wrapper script outlives the script). A number that the system has given to somebody else is never
 touched. Records are private (0600). Does not know how a child is ended that is not lost: child.py.
 """
 
@@ -16,8 +17,10 @@ from pathlib import Path
 
 import psutil
 
-from whitedwarf.supervisor.process_group import signal_group
+from whitedwarf.supervisor.process_group import group_members
 
+MARK = "WHITEDWARF_SUPERVISED"
+"""The variable of a child's environment that has the mark of its record."""
 _FOLDER = "children"
 _SECOND_TERM_S = 2.5
 _KILL_S = 10.0
@@ -26,7 +29,10 @@ _GONE_S = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """One child: `began` and `supervisor_began` tell processes apart that were given the same number."""
+    """One child: `began` and `supervisor_began` tell processes apart that were given the same number.
+
+    `mark` is what its environment has, and that of whatever it starts.
+    """
 
     key: str
     pid: int
@@ -35,9 +41,10 @@ class Record:
     argv: tuple[str, ...]
     supervisor_pid: int
     supervisor_began: str
+    mark: str
 
     @classmethod
-    def of(cls, key: str, pid: int, port: int, argv: Sequence[str]) -> "Record":
+    def of(cls, key: str, pid: int, port: int, argv: Sequence[str], mark: str) -> "Record":
         """A child that we have just started; psutil.Error where it is gone already."""
         us = os.getpid()
         return cls(
@@ -48,6 +55,7 @@ class Record:
             argv=tuple(argv),
             supervisor_pid=us,
             supervisor_began=_began(us),
+            mark=mark,
         )
 
 
@@ -96,13 +104,13 @@ def stop_orphans(state_folder: Path, kill_s: float = _KILL_S) -> list[str]:
         with contextlib.suppress(OSError):
             place.unlink()
     lost = [record for record in found if not _is_running(record.supervisor_pid, record.supervisor_began)]
-    ours = {record.pid: record for record in lost if _is_ours(record)}
-    left = _end(list(ours.values()), kill_s)
+    were_alive = {record.pid for record in lost if _left_of(record)}
+    _end(lost, kill_s)
     for record in lost:
-        if record.pid in left:
+        if _left_of(record):
             told.append(f"{_named(record)} outlived its supervisor and cannot be ended")
             continue
-        if record.pid in ours:
+        if record.pid in were_alive:
             told.append(f"{_named(record)} outlived its supervisor and was stopped")
         records.remove(record.pid)
     return told
@@ -120,14 +128,32 @@ def _read(place: Path) -> Record:
     except (TypeError, KeyError) as error:
         raise ValueError(f"{place}: expected a record of a child") from error
     numbers = (record.pid, record.port, record.supervisor_pid)
-    words = (record.key, record.began, record.supervisor_began, *record.argv)
+    words = (record.key, record.began, record.supervisor_began, record.mark, *record.argv)
     if not all(type(one) is int and one > 0 for one in numbers) or not all(isinstance(one, str) for one in words):
         raise ValueError(f"{place}: expected a record of a child")
     return record
 
 
-def _is_ours(record: Record) -> bool:
-    return _is_running(record.pid, record.began) and _runs(record.pid, record.argv, record.port)
+def _left_of(record: Record) -> list[psutil.Process]:
+    """What still runs of this child: its leader, and its group."""
+    if not _may_be(record.pid, record.began):
+        return []  # the number is somebody else's, and so is a group of that number
+    is_led = _is_running(record.pid, record.began) and _runs(record.pid, record.argv, record.port)
+    found = []
+    for pid in (record.pid, *group_members(record.pid)):
+        with contextlib.suppress(psutil.Error):
+            process = psutil.Process(pid)
+            is_marked = process.environ().get(MARK) == record.mark if not is_led else True
+            if is_marked and process.status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
+                found.append(process)
+    return found
+
+
+def _may_be(pid: int, began: str) -> bool:
+    try:
+        return _began(pid) == began
+    except psutil.Error:
+        return True  # nobody has the number: its group may still be there
 
 
 def _is_running(pid: int, began: str) -> bool:
@@ -165,31 +191,15 @@ def _boot() -> str:
         return ""
 
 
-def _end(records: list[Record], kill_s: float) -> set[int]:
-    """All at once: SIGTERM, another, SIGKILL. Returns those that are still there."""
-    left = records
+def _end(records: list[Record], kill_s: float) -> None:
+    """All at once: SIGTERM, another, SIGKILL."""
     for number, wait_s in ((signal.SIGTERM, _SECOND_TERM_S), (signal.SIGTERM, kill_s), (_KILL, _GONE_S)):
-        left = [record for record in left if _is_ours(record)]
-        for record in left:
-            _signal(record.pid, number)
-        _wait(left, wait_s)
-    return {record.pid for record in left if _is_ours(record)}
-
-
-def _signal(pid: int, number: int) -> None:
-    if sys.platform != "win32" and os.getpgid(pid) != pid:  # it left the group that we gave it
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, number)
-        return
-    signal_group(pid, number)
-
-
-def _wait(records: list[Record], seconds: float) -> None:
-    alive = []
-    for record in records:
-        with contextlib.suppress(psutil.Error):
-            alive.append(psutil.Process(record.pid))
-    psutil.wait_procs(alive, timeout=seconds)
+        left = [process for record in records for process in _left_of(record)]
+        for process in left:
+            with contextlib.suppress(psutil.Error):
+                process.send_signal(number)  # not to another process that has its number by now
+        if left:
+            psutil.wait_procs(left, timeout=wait_s)
 
 
 _KILL = getattr(signal, "SIGKILL", signal.SIGTERM)

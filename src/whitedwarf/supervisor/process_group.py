@@ -46,10 +46,11 @@ def is_group_alive(pid: int) -> bool:
         os.killpg(pid, 0)
     except (ProcessLookupError, PermissionError):
         return False
-    return any(_is_running(member) for member in _members(pid))
+    return any(_is_running(member) for member in group_members(pid))
 
 
-def _members(group: int) -> list[int]:
+def group_members(group: int) -> list[int]:
+    """All processes of a group but its leader, zombies too; none on Windows, which has no groups."""
     if sys.platform == "win32":
         return []
     import psutil
@@ -57,7 +58,7 @@ def _members(group: int) -> list[int]:
     found = []
     for pid in psutil.pids():
         try:
-            if os.getpgid(pid) == group:
+            if pid != group and os.getpgid(pid) == group:
                 found.append(pid)
         except (ProcessLookupError, PermissionError):
             continue

@@ -81,15 +81,13 @@ class Slots:
         return answer.status == _OK
 
     async def _fullest(self) -> int | None:
-        """None where something is being read or written: it would be waited for. 0 where the server does not say."""
+        """None where something is being read or written, which would be waited for, or the server does not say."""
         try:
             answer = await ask(self._address, "GET", "/slots", self._headers, timeout_s=_LOOK_S)
             slots = json.loads(answer.body) if answer.status == _OK else None
-        except UpstreamError:
+        except (UpstreamError, ValueError, RecursionError):
             return None
-        except (ValueError, RecursionError):
-            slots = None
-        return fullest(slots) if isinstance(slots, list) else 0
+        return fullest(slots) if isinstance(slots, list) else None
 
     def _make_folder(self, folder: Path) -> None:
         with contextlib.suppress(OSError):
