@@ -17,6 +17,7 @@ import pytest
 from supervisor.dsh.agent import Dsh, Finished, ended, route, settle
 from supervisor.dsh.supervised import Supervised, asked, names, played, supervising
 
+pytest.importorskip("whitedwarf.supervisor.main")  # until it is on main
 pytestmark = pytest.mark.clients
 
 NANO = Path(__file__).resolve().parents[3] / "src" / "whitedwarf" / "data" / "nano.gguf"
