@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cli.conftest import Run
 from whitedwarf.supervisor.__main__ import main as lean
 
 Call = Callable[[Sequence[str]], tuple[int, str, str]]
@@ -45,7 +46,7 @@ def test_a_wrong_config_is_told_in_one_line_with_2(flags: tuple[str, ...], confi
     config.write_text('{"models": [{"name": "m", "pth": "m.gguf"}]}')
     code, out, err = in_process(["supervise", str(config), *flags])
     assert (code, out) == (2, "")
-    assert err == f"whitedwarf: {config}: models[0].pth is unknown; did you mean 'path'?\n"
+    assert err == f"whitedwarf: {config}: models[0].pth is unknown here; did you mean 'path'?\n"
 
 
 def test_a_file_of_keys_that_cannot_be_used_is_told_before_anything_runs(config: Path, in_process: Call) -> None:
@@ -99,3 +100,14 @@ def test_an_installation_that_makes_no_sense_is_told(
 ) -> None:
     code, out, err = in_process(["supervise", str(config), *flags])
     assert (code, out, says in err) == (2, "", True), err
+
+
+@pytest.mark.parametrize("words", [["supervise", "--dump-models"], ["export-routes", "--for", "pi"]])
+def test_what_programs_read_is_utf8_in_every_locale(words: list[str], tmp_path: Path, run: Run) -> None:
+    folder = tmp_path / "ä 模"
+    folder.mkdir()
+    (folder / "models.json").write_text('{"models": [{"name": "模型", "path": "m.gguf"}]}', encoding="utf-8")
+    ascii_only = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    said = [run(*words, f"{folder.name}/models.json", **locale) for locale in (ascii_only, {"PYTHONUTF8": "1"})]
+    assert said[0].stdout == said[1].stdout
+    assert "模型" in json.dumps(json.loads(said[0].stdout), ensure_ascii=False)

@@ -52,7 +52,12 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self._note()
-        self._say(200, self.server.status)
+        if "/logs" not in self.path:
+            self._say(200, self.server.status)
+        elif self.server.refusal is None:
+            self._say_bytes(200, "loading…\nready\n".encode())
+        else:
+            self._say(404, {"error": {"message": self.server.refusal}})
 
     def do_POST(self) -> None:
         self._note()
@@ -67,7 +72,9 @@ class Handler(BaseHTTPRequestHandler):
         self.server.asked.append((self.command, self.path, self.headers["Authorization"]))
 
     def _say(self, status: int, told: object) -> None:
-        body = json.dumps(told).encode()
+        self._say_bytes(status, json.dumps(told).encode())
+
+    def _say_bytes(self, status: int, body: bytes) -> None:
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -122,6 +129,16 @@ def test_orders_name_the_model_as_it_was_written(
     assert in_process(["supervise", what, str(config), *more]) == (0, said, "")
     assert supervisor.asked[-1] == ("POST", asked, None)
     assert json.loads(in_process(["supervise", what, str(config), *more, "--json"])[1])
+
+
+def test_a_log_is_printed_as_it_comes(config: Path, supervisor: StandIn, in_process: Call) -> None:
+    said = "loading…\nready\n"
+    assert in_process(["supervise", "logs", str(config)]) == (0, said, "")
+    assert supervisor.asked[-1][:2] == ("GET", "/__supervisor/logs?lines=200")
+    assert in_process(["supervise", "logs", str(config), "a b", "--lines", "5", "--follow"]) == (0, said, "")
+    assert supervisor.asked[-1][1] == "/__supervisor/logs?lines=5&model=a%20b&follow=1"
+    supervisor.refusal = "'a b' has no log here"
+    assert in_process(["supervise", "logs", str(config), "a b"]) == (1, "", "whitedwarf: 'a b' has no log here\n")
 
 
 def test_a_refusal_is_told_in_the_supervisors_words(config: Path, supervisor: StandIn, in_process: Call) -> None:

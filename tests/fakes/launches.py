@@ -54,6 +54,9 @@ class FakeRunning:
             self._launches.alive.remove(self)
             self._exited.set()
 
+    def kill(self) -> None:
+        self.die(-9)
+
     async def wait_exit(self) -> int:
         await self._exited.wait()
         assert self.exit_code is not None

@@ -19,7 +19,7 @@ def test_our_engine_is_run_by_this_python(tmp_path: Path) -> None:
     )
     (folder,) = state_folders(model, STATE)
     assert child_command(model, 9085, STATE) == [
-        *(sys.executable, "-m", "whitedwarf", "serve", "-m", "/m.gguf", "--ctx", "9000", "--threads", "4"),
+        *(sys.executable, "-P", "-m", "whitedwarf", "serve", "-m", "/m.gguf", "--ctx", "9000", "--threads", "4"),
         *("--host", "127.0.0.1", "--port", "9085", "--alias", "flash", "--drain-s", "1", "--kv-disk-dir", str(folder)),
     ]
     assert folder.is_relative_to("/state/kv")

@@ -286,12 +286,14 @@ async def test_wrong_facts_are_no_facts(tmp_path: Path) -> None:
 async def test_disks_that_cannot_be_written_to_stop_nothing(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("a file where a folder should be")
     (tmp_path / "logs").write_text("here, too")
-    model = stand_in(tmp_path)
+    model = stand_in(tmp_path, keeps_state=True)
     with anyio.fail_after(30):
         running = await Launcher(config_of(tmp_path, model)).launch(model, lambda text: None)
         await running.stop()
-    assert len(running.warnings) == 2
-    assert any("cannot write the log" in warning for warning in running.warnings)
+    assert len(running.warnings) == 3
+    for said in "cannot write the log", "cannot make the folder", "cannot write to":
+        assert any(said in warning for warning in running.warnings)
+    assert "--slot-save-path" not in born(tmp_path)[0]["argv"]
     assert "listening" in running.tail()
 
 
@@ -307,11 +309,13 @@ async def test_odd_surroundings_stop_nothing(tmp_path: Path, monkeypatch: pytest
 
 
 async def test_logs_are_private_and_have_what_the_child_said(tmp_path: Path) -> None:
-    async with launched(tmp_path, stand_in(tmp_path)):
+    async with launched(tmp_path, stand_in(tmp_path, "--api-key", "secret", "--alias", "the-model")):
         pass
     [log] = (tmp_path / "logs").iterdir()
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
     assert "listening" in log.read_text()
+    assert "--api-key HIDDEN --alias the-model" in log.read_text()
+    assert "secret" not in log.read_text()
 
 
 async def test_the_words_of_an_earlier_start_are_not_this_ones(tmp_path: Path) -> None:

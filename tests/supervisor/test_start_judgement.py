@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from whitedwarf.supervisor import start_failure
-from whitedwarf.supervisor.loading_text import loading_text
+from whitedwarf.supervisor.loading_text import loading_text, with_share
 from whitedwarf.supervisor.patience import MOST_TIMES, Patience
 
 
@@ -101,11 +101,13 @@ def test_a_failure_keeps_twenty_lines_and_one_short_sentence() -> None:
 @pytest.mark.parametrize(
     ("lines", "text"),
     [
-        (["llama_model_loader: loaded meta data with 26 key-value pairs and 12 tensors"], "reading the model's header"),
-        (["load_tensors: loading model tensors, this can take a while... (mmap = true)"], "loading tensors"),
-        (["load_tensors: loading model tensors, …", "." * 37], "loading tensors: 37 %"),
-        (["load_tensors: offloading 32 repeating layers to GPU"], "loading: 32 layers on the GPU"),
-        (["load_tensors: offloaded 33/33 layers to GPU"], "loading: 33/33 layers on the GPU"),
+        (["llama_model_loader: loaded meta data with 26 key-value pairs and 12 tensors"], "loading the model"),
+        (["load_tensors: loading model tensors, this can take a while... (mmap = true)"], "loading the model"),
+        (["0.00.021.109 I srv    load_model: loading model '/tmp/markov.gguf'"], "loading the model"),
+        (["I srv    load_model: initializing, n_slots = 1, n_ctx_slot = 1024"], "making room for the context"),
+        (["load_tensors: loading model tensors, …", "." * 37], "loading the model: 37 %"),
+        (["load_tensors: offloading 32 repeating layers to GPU"], "loading the model: 32 layers on the GPU"),
+        (["load_tensors: offloaded 33/33 layers to GPU"], "loading the model: 33/33 layers on the GPU"),
         (["llama_context: constructing llama_context"], "making room for the context"),
         (["common_init: warming up the model with an empty run"], "warming up"),
         (["loading: 3.9 s left"], "loading: 3.9 s left"),
@@ -121,3 +123,21 @@ def test_what_a_child_says_becomes_a_few_words(lines: list[str], text: str | Non
 @given(st.lists(st.text()))
 def test_whatever_it_says_the_words_are_few(lines: list[str]) -> None:
     assert len(loading_text(lines) or "") <= 80
+
+
+@pytest.mark.parametrize(
+    ("text", "worked_mb", "file_mb", "shown"),
+    [
+        ("loading the model", 370, 1000, "loading the model: about 35 %"),
+        (None, 370, 1000, "loading the model: about 35 %"),
+        ("loading the model", 5000, 1000, "loading the model: about 95 %"),
+        ("loading the model", 10, 1000, "loading the model"),
+        ("loading the model", 10, 20, "loading the model"),
+        (None, 0, 0, None),
+        ("making room for the context", 370, 1000, "making room for the context"),
+    ],
+)
+def test_what_it_does_not_say_is_guessed_from_what_it_has_read(
+    text: str | None, worked_mb: int, file_mb: int, shown: str | None
+) -> None:
+    assert with_share(text, worked_mb << 20, file_mb << 20) == shown

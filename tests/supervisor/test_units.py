@@ -30,7 +30,7 @@ def test_a_systemd_unit_runs_the_config_and_waits_for_its_models(tmp_path: Path)
     told = plan(config, Starter.SYSTEMD)
     assert told.path == Path("/home/ann/.config/systemd/user/wd.service")
     lines = told.text.splitlines()
-    assert f'ExecStart="/usr/bin/python3" "-m" "whitedwarf" "supervise" "{config.source}"' in lines
+    assert f'ExecStart="/usr/bin/python3" "-P" "-m" "whitedwarf" "supervise" "{config.source}"' in lines
     assert {'Environment="PATH=/opt/llama bin:/usr/bin"', 'Environment="XDG_STATE_HOME=/state"'} <= set(lines)
     assert {"KillMode=mixed", "TimeoutStopSec=75", "Restart=on-failure", "WantedBy=default.target"} <= set(lines)
     assert "EDITOR" not in told.text
@@ -71,7 +71,7 @@ def test_a_launchd_agent_is_read_back_as_it_was_meant(tmp_path: Path) -> None:
     assert told.path == Path("/home/ann/Library/LaunchAgents/org.whitedwarf.wd.plist")
     agent = plistlib.loads(told.text.encode())
     assert agent["Label"] == "org.whitedwarf.wd"
-    assert agent["ProgramArguments"] == ["/usr/bin/python3", "-m", "whitedwarf", "supervise", str(config.source)]
+    assert agent["ProgramArguments"] == ["/usr/bin/python3", "-P", "-m", "whitedwarf", "supervise", str(config.source)]
     assert (agent["KeepAlive"], agent["RunAtLoad"], agent["ExitTimeOut"]) == ({"SuccessfulExit": False}, True, 75)
     assert agent["EnvironmentVariables"] == {"PATH": SHELL["PATH"], "XDG_STATE_HOME": "/state"}
     assert told.commands[1] == "launchctl bootstrap gui/$(id -u) /home/ann/Library/LaunchAgents/org.whitedwarf.wd.plist"

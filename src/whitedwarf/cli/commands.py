@@ -20,6 +20,7 @@ COMMANDS = (
     Command("supervise status", "whitedwarf.cli.supervise_status", "which models of a running supervisor are loaded"),
     Command("supervise unload", "whitedwarf.cli.supervise_unload", "have it stop models and give their memory back"),
     Command("supervise start", "whitedwarf.cli.supervise_start", "have it start a model before the first request"),
+    Command("supervise logs", "whitedwarf.cli.supervise_logs", "what a model's process says"),
     Command("supervise stop", "whitedwarf.cli.supervise_stop", "end it with all its models"),
     Command("supervise", "whitedwarf.cli.supervise", "start models when they are asked for, stop them when idle"),
     Command("export-routes", "whitedwarf.cli.export_routes", "settings of a client for a supervisor's models"),

@@ -82,8 +82,10 @@ def _text(
 
 def _write(text: str, out: Path | None, config: Path) -> None:
     from whitedwarf.cli.output_file import check_output, write_private
+    from whitedwarf.cli.utf8_output import speak_utf8
 
     if out is None:
+        speak_utf8()
         print(text, end="")
         return
     check_output(out, [config])

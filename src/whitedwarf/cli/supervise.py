@@ -63,8 +63,10 @@ def command(
 def _dump(config: "SupervisorConfig") -> int:
     import json
 
+    from whitedwarf.cli.utf8_output import speak_utf8
     from whitedwarf.supervisor.dump import dumped
 
+    speak_utf8()
     print(json.dumps(dumped(config), indent=2, ensure_ascii=False))
     return 0
 
@@ -80,6 +82,10 @@ def _check(config: "SupervisorConfig") -> int:
 
 
 def _become_supervisor(config: Path) -> NoReturn:
-    """The same process without the command line's libraries: the supervisor promises to stay small."""
+    """The same process without the command line's libraries: the supervisor promises to stay small.
+
+    -P: modules are not looked for in the folder that we happen to be in. -X utf8: names of files are what the config
+    says, also where the locale knows ASCII only.
+    """
     sys.stdout.flush()
-    os.execv(sys.executable, [sys.executable, "-m", "whitedwarf.supervisor", str(config)])
+    os.execv(sys.executable, [sys.executable, "-P", "-X", "utf8", "-m", "whitedwarf.supervisor", str(config)])

@@ -28,4 +28,7 @@ def print_json(value: object) -> None:
     """For scripts."""
     import json
 
+    from whitedwarf.cli.utf8_output import speak_utf8
+
+    speak_utf8()
     print(json.dumps(value, indent=2, ensure_ascii=False))

@@ -5,7 +5,6 @@ the config is wrong, one line for whatever people may have caused.
 """
 
 import sys
-from importlib import import_module
 from pathlib import Path
 
 from whitedwarf.errors import UsageError, WhitedwarfError
@@ -22,9 +21,9 @@ def main(words: list[str]) -> int:
             raise UsageError("expected one config file: python -m whitedwarf.supervisor CONFIG")
         config = read_config(Path(words[0]))
         keys = keys_of(config)
-        # Only now, since it brings asyncio: a wrong config is told sooner.
-        code: int = import_module("whitedwarf.supervisor.main").run_supervisor(config, keys)
-        return code
+        from whitedwarf.supervisor.main import run_supervisor  # brings asyncio: a wrong config is told sooner
+
+        return run_supervisor(config, keys)
     except WhitedwarfError as error:
         print(f"whitedwarf: {' '.join(str(error).split())}", file=sys.stderr)
         return WRONG_ARGUMENTS if isinstance(error, UsageError) else FAILED

@@ -117,7 +117,7 @@ class App:
             is_loading = any(one.key == model.key and one.state == State.LOADING for one in self._desk.status())
             await send_answer(send, answers.loading() if is_loading else answers.unloaded())
             return
-        outlet = Outlet(send, request.path)
+        outlet = Outlet(send, request.path, request.write)
         work = pass_on(running.address, request, onward(request.headers), body, outlet)
         await while_there(receive, self._told(outlet, model, work))
 
@@ -137,7 +137,7 @@ class App:
             except UsageError as error:
                 await send_answer(send, answers.refusal(400, str(error)))
                 return
-        outlet = Outlet(send, request.path)
+        outlet = Outlet(send, request.path, request.write)
         work = self._told(outlet, model, self._visit(model, request, body, outlet, keep_s))
         await while_there(receive, work, self._awake(model, request, body, outlet))
 

@@ -13,6 +13,7 @@ CACHE_K = ("-ctk", "--cache-type-k")
 CACHE_V = ("-ctv", "--cache-type-v")
 FLASH = ("-fa", "--flash-attn")
 SLOTS = ("--slot-save-path",)
+KEYS = ("--api-key", "-hft", "--hf-token")
 OUR_CONTEXT = ("-c", "--ctx")
 OUR_STATE = ("--kv-disk-dir",)
 OUR_DRAIN = ("--drain-s",)
@@ -37,3 +38,15 @@ def whole_of(arguments: Sequence[str], names: Sequence[str]) -> int | None:
     """A whole number that follows it; None where it is not there or says something else."""
     value = option_of(arguments, names)
     return int(value) if value is not None and value.isascii() and value.isdecimal() else None
+
+
+def without_keys(words: Sequence[str]) -> list[str]:
+    """A command line that may be shown and kept: secrets are hidden."""
+    shown: list[str] = []
+    for word in words:
+        name, equals, _ = word.partition("=")
+        if shown and shown[-1] in KEYS:
+            shown.append("HIDDEN")
+        else:
+            shown.append(f"{name}=HIDDEN" if equals and name in KEYS else word)
+    return shown

@@ -19,6 +19,8 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
+WRITE = "whitedwarf.write"
+"""An extension of ours to ASGI: `write(piece) -> bool`."""
 BODY_STALL_S = 60.0
 """How long a client may pause while it sends a body."""
 _LINGER_S = 2.0
@@ -38,20 +40,25 @@ class BodyStalledError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request's head. `target` is path and query in the client's bytes, `headers` have names in lower case."""
+    """A request's head. `target` is path and query in the client's bytes, `headers` have names in lower case.
+
+    `write` is the front's own way to go on with a chunked answer without waiting (front.py), None elsewhere.
+    """
 
     port: int
     method: str
     path: str
     target: str
     headers: Headers
+    write: Callable[[bytes], bool] | None = None
 
     @classmethod
     def of(cls, scope: Scope) -> "Request":
         """As the server read it."""
         raw, query = scope.get("raw_path") or scope["path"].encode(), scope.get("query_string", b"")
         target = (raw + b"?" + query if query else raw).decode("latin-1")
-        return cls(scope["server"][1], scope["method"], scope["path"], target, tuple(scope["headers"]))
+        write = scope.get("extensions", {}).get(WRITE)
+        return cls(scope["server"][1], scope["method"], scope["path"], target, tuple(scope["headers"]), write)
 
     def header(self, name: bytes) -> str | None:
         """The first of that name (in lower case), as Latin-1."""

@@ -5,7 +5,9 @@ where nobody answers or an order is refused, in the words of whoever refused.
 """
 
 import json
-from collections.abc import Mapping
+import os
+from codecs import getincrementaldecoder
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -15,7 +17,7 @@ from whitedwarf.supervisor.checks import key_texts
 from whitedwarf.supervisor.config import SupervisorConfig
 from whitedwarf.supervisor.failures import UpstreamError
 from whitedwarf.supervisor.routes import reachable
-from whitedwarf.supervisor.upstream import Address, Answer, ask
+from whitedwarf.supervisor.upstream import Address, Answer, ask, begin
 
 PREFIX = "/__supervisor/"
 _STATUS_TIMEOUT_S = 5.0
@@ -61,13 +63,22 @@ class Supervisor:
             raise WhitedwarfError(_refusal(answer, told))
         return told
 
-    async def answers(self) -> bool:
-        """Whether it still does."""
-        try:
-            await ask(self._address, "GET", "/health", _headers(self._config), timeout_s=_STATUS_TIMEOUT_S)
-        except UpstreamError:
-            return False
-        return True
+    async def read(self, what: str, parameters: Mapping[str, str]) -> AsyncIterator[str]:
+        """A text as it comes, such as `logs`."""
+        target = _target(what, parameters)
+        async with await begin(self._address, "GET", target, _headers(self._config)) as exchange:
+            decoder = getincrementaldecoder("utf-8")("replace")
+            if exchange.status != 200:
+                body = b"".join([piece async for piece in exchange.pieces()])
+                answer = Answer(exchange.status, exchange.headers, body)
+                raise WhitedwarfError(_refusal(answer, _object(answer)))
+            async for piece in exchange.pieces():
+                yield decoder.decode(piece)
+
+
+def _target(what: str, parameters: Mapping[str, str]) -> str:
+    query = urlencode(parameters, quote_via=quote, safe="")
+    return f"{PREFIX}{what}?{query}" if query else f"{PREFIX}{what}"
 
 
 def _headers(config: SupervisorConfig) -> list[tuple[bytes, bytes]]:
@@ -86,9 +97,11 @@ def _object(answer: Answer) -> dict[str, Any]:
 def _is_same(told: object, source: Path) -> bool:
     if not isinstance(told, str):
         return False
+    if told.encode("utf-8", "surrogateescape") == os.fsencode(source):  # it speaks UTF-8 in every locale
+        return True
     try:
-        return Path(told) == source or Path(told).samefile(source)
-    except OSError:
+        return Path(told).samefile(source)
+    except (OSError, ValueError):  # the latter for a name that this locale has not
         return False
 
 

@@ -27,6 +27,10 @@ FIELDS = (
     *("maxWaiting", "keepsState", "maxBody", "maxLog"),
     *entries.COMMON_FIELDS,
 )
+_IN_AN_ENTRY = {name: "in an entry of models" for name in entries.ENTRY_FIELDS if name not in FIELDS}
+_ELSEWHERE = {name: "at the top of the file" for name in FIELDS if name not in entries.ENTRY_FIELDS}
+_BELOW = _IN_AN_ENTRY | dict.fromkeys(entries.DEFAULT_FIELDS, "in defaults or an entry of models")
+"""Where names belong that stand in the wrong place."""
 MOST_FILE_BYTES = 4 << 20
 MOST_MODELS = 1000
 
@@ -35,7 +39,7 @@ def read_config(path: Path, environment: Mapping[str, str] = os.environ) -> Supe
     """The file's config; `environment` says where state goes when the file does not (XDG_STATE_HOME)."""
     source = Path(os.path.abspath(path))  # noqa: PTH100  (resolve() would lose the name behind a symbolic link)
     try:
-        return _config(Table(_value(source), "", FIELDS, OLD_NAMES), source, environment)
+        return _config(Table(_value(source), "", FIELDS, OLD_NAMES, _BELOW), source, environment)
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from error
 
@@ -94,7 +98,7 @@ def _config(top: Table, source: Path, environment: Mapping[str, str]) -> Supervi
 
 def _models(top: Table, folder: Path) -> tuple[Model, ...]:
     around = _surroundings(top, folder)
-    tables = [entries.entry_table(value, index) for index, value in enumerate(top.items("models"))]
+    tables = [entries.entry_table(value, index, _ELSEWHERE) for index, value in enumerate(top.items("models"))]
     if not 1 <= len(tables) <= MOST_MODELS:
         top.fail("models", f"expected 1 to {MOST_MODELS} models, got {len(tables)}")
     _check_names(tables)
@@ -116,7 +120,7 @@ def _surroundings(top: Table, folder: Path) -> Surroundings:
     backend = Backend.LLAMA_SERVER if top.has("llamaServer") else Backend.WHITEDWARF
     return Surroundings(
         folder=folder,
-        defaults=top.table("defaults", entries.DEFAULT_FIELDS),
+        defaults=top.table("defaults", entries.DEFAULT_FIELDS, _IN_AN_ENTRY | _ELSEWHERE),
         top=top,
         backend=top.choice("backend", backend),
         llama_program=program_of(llama, ("llama-server",), folder),
@@ -148,4 +152,4 @@ def default_state_folder(source: Path, environment: Mapping[str, str]) -> Path:
         except RuntimeError as error:
             raise UsageError("stateDir: there is no home folder to keep state in; say where") from error
     stem = re.sub(r"[^A-Za-z0-9._-]+", "-", source.stem).strip(".-")[:40] or "models"
-    return Path(root) / "whitedwarf/supervisor" / f"{stem}-{hashlib.sha256(str(source).encode()).hexdigest()[:8]}"
+    return Path(root) / "whitedwarf/supervisor" / f"{stem}-{hashlib.sha256(os.fsencode(source)).hexdigest()[:8]}"

@@ -5,7 +5,6 @@ so are old names, but both at once are refused; what is wrong is told with the m
 models[2].ctxSize. `null` is the same as leaving a member out. Does not know what members mean.
 """
 
-import difflib
 import json
 import math
 import re
@@ -27,12 +26,19 @@ def snake_case(name: str) -> str:
 
 
 class Table:
-    """An object. `names`: the members it may have, in camelCase; `old_names` lead to them."""
+    """An object. `names`: the members it may have, in camelCase; `old_names` lead to them; `elsewhere` says of others
+    where they belong."""
 
     def __init__(
-        self, value: object, path: str, names: Iterable[str], old_names: Mapping[str, str] | None = None
+        self,
+        value: object,
+        path: str,
+        names: Iterable[str],
+        old_names: Mapping[str, str] | None = None,
+        elsewhere: Mapping[str, str] | None = None,
     ) -> None:
         self.path = path
+        self._elsewhere = elsewhere or {}
         if not isinstance(value, dict):
             _refuse(path or "the file", "an object {…} of named values", value)
         self._members: dict[str, object] = {}
@@ -44,13 +50,17 @@ class Table:
     def _take(self, spelling: str, member: object, known: Mapping[str, str]) -> None:
         name = known.get(spelling)
         if name is None:
-            raise UsageError(f"{self._path(spelling)} is unknown; {_suggestion(spelling, known)}")
+            raise UsageError(f"{self._path(spelling)} is unknown here; {self._suggestion(spelling, known)}")
         if name in self._spellings:
             both = f"{self._spellings[name]!r} and {spelling!r}"
             raise UsageError(f"{self.path or 'the file'} has {both}, which are the same; leave one out")
         self._spellings[name] = spelling
         if member is not None:
             self._members[name] = member
+
+    def _suggestion(self, spelling: str, known: Mapping[str, str]) -> str:
+        place = next((place for name, place in self._elsewhere.items() if spelling in (name, snake_case(name))), None)
+        return f"it belongs {place}" if place else _suggestion(spelling, known)
 
     def has(self, name: str) -> bool:
         """Whether it was given."""
@@ -129,9 +139,9 @@ class Table:
         """As it was written, None where it was not."""
         return self._members.get(name)
 
-    def table(self, name: str, names: Iterable[str], old_names: Mapping[str, str] | None = None) -> "Table":
+    def table(self, name: str, names: Iterable[str], elsewhere: Mapping[str, str] | None = None) -> "Table":
         """An object in this one, an empty one where it was not given."""
-        return Table(self._members.get(name, {}), self.where(name), names, old_names)
+        return Table(self._members.get(name, {}), self.where(name), names, elsewhere=elsewhere)
 
     def items(self, name: str) -> list[object]:
         """A list of anything."""
@@ -145,6 +155,8 @@ class Table:
 
 
 def _suggestion(spelling: str, known: Mapping[str, str]) -> str:
+    import difflib  # memory that a right config does not cost
+
     folded = {name.replace("_", "").lower(): name for name in known.values()}
     close = difflib.get_close_matches(spelling.replace("_", "").lower(), folded, 1, 0.6)
     if not close:

@@ -59,15 +59,15 @@ class Counter:
         self.status = "not asked yet"
         self._clock = clock
         self._timeout_s = timeout_s
-        self._without: set[str] = set()  # counters that the server at _address does not have
-        self._address: Address | None = None
+        self._without: set[str] = set()  # counters that _running does not have
+        self._running: Running | None = None
         self._paused_until_s = float("-inf")
 
     async def count(self, model: Model, running: Running, path: str, body: bytes) -> int | None:
         """The tokens of this request, or None."""
         counter = counter_of(path)
-        if running.address != self._address:  # another process, perhaps of another build
-            self._address, self._without = running.address, set()
+        if running is not self._running:  # another process, perhaps of another build
+            self._running, self._without = running, set()
         if counter is None or counter in self._without or self._clock() < self._paused_until_s:
             return None
         try:

@@ -69,6 +69,7 @@ class Desk:
         self._settle = settle
         self._feed = Feed()
         self._residents = {model.key: self._resident_of(model) for model in config.managed}
+        self._externals: dict[str, External] = {}
         self._externals = self._externals_of(config)
         self._waiters = Waiters()
         self._tasks: asyncio.TaskGroup | None = None
@@ -92,9 +93,9 @@ class Desk:
             finally:
                 external.in_flight -= 1
             return
-        resident, arrived_s = self._managed(key), self._clock()
-        stay = await self._admission(resident, arrived_s)
-        visit = Visit(stay, self._leave, lambda: self._admission(resident, arrived_s, is_renewal=True))
+        resident = self._managed(key)
+        stay = await self._admission(resident)
+        visit = Visit(stay, self._leave, lambda: self._admission(resident, is_renewal=True))
         try:
             yield visit
         finally:
@@ -151,7 +152,8 @@ class Desk:
         self._residents |= {model.key: self._resident_of(model) for model in new}
         self._externals = self._externals_of(config)
         self.config = config
-        self._tell(EventKind.RELOADED, "", f"config reloaded: {len(config.models)} models")
+        leaving = ", ".join(going) or "none"
+        self._tell(EventKind.RELOADED, "", f"config reloaded: {len(config.models)} models; on their way out: {leaving}")
         self._preload(new)
         self._pump()
         return tuple(going)
@@ -216,6 +218,12 @@ class Desk:
                 self._stop(resident.stay, "idle")
         self._pump()
 
+    def hurry(self) -> None:
+        """Kill every process that is up, without waiting: somebody asks a second time to end."""
+        for resident in self._residents.values():
+            if resident.stay is not None and resident.stay.running is not None:
+                resident.stay.running.kill()
+
     async def _close(self) -> None:
         self._is_closed = True
         self._turn_away(self._residents, "the supervisor ends")
@@ -233,7 +241,7 @@ class Desk:
 
     async def _preload_one(self, resident: Resident) -> None:
         try:
-            stay = await self._admission(resident, self._clock(), is_polite=True)
+            stay = await self._admission(resident, is_polite=True)
         except WhitedwarfError as error:
             log.warning("model %s is not preloaded: %s", resident.model.key, error)
         else:
@@ -241,15 +249,13 @@ class Desk:
 
     # Waiting, and who is next
 
-    async def _admission(
-        self, resident: Resident, arrived_s: float, *, is_renewal: bool = False, is_polite: bool = False
-    ) -> Stay:
+    async def _admission(self, resident: Resident, *, is_renewal: bool = False, is_polite: bool = False) -> Stay:
         stay = resident.stay
         if stay is not None and not self._waiters and stay.last_ticket is None and stay.stage is Stage.LOADED:
             stay.enter()
             return stay
         self._refuse_at_once(resident, is_renewal)
-        waiter = self._waiters.join(resident.model.key, arrived_s, is_polite=is_polite)
+        waiter = self._waiters.join(resident.model.key, self._clock(), is_polite=is_polite)
         self._pump()
         try:
             outcome = await waiter.future
@@ -342,7 +348,7 @@ class Desk:
         assert self._tasks is not None
         resident.stay = stay = Stay(resident.model, resident.memory_bytes(), self._clock())
         self._tell(EventKind.LOADING, stay.model.key, "is started")
-        life = Life(resident, stay, self._launch, self._clock, self._settle_if_needed, self._tasks)
+        life = Life(resident, stay, self._launch, self._clock, self._settle_before_start, self._tasks)
         self._tasks.create_task(self._live(resident, stay, life))
 
     async def _live(self, resident: Resident, stay: Stay, life: Life) -> None:
@@ -350,7 +356,7 @@ class Desk:
         try:
             outcome = await life.bring_up()
             if isinstance(outcome, StartFailedError):
-                self._fail(resident, outcome)
+                self._fail(resident, stay, outcome)
             elif outcome is not None:
                 stay.arrive(outcome, self._clock())
                 self._welcome(resident, stay)
@@ -367,11 +373,16 @@ class Desk:
         self._tell(EventKind.LOADED, stay.model.key, f"answers after {resident.last_start_s or 0:.1f} s")
         self._pump()
 
-    def _fail(self, resident: Resident, error: StartFailedError) -> None:
+    def _fail(self, resident: Resident, stay: Stay, error: StartFailedError) -> None:
+        self._tell(EventKind.FAILED, stay.model.key, str(error))
+        if stay.model is not resident.model:  # it has another entry by now, which those who came later wait for
+            for number in self._waiters.numbers({stay.model.key}):
+                if stay.place.takes(self._waiters.ticket(number)):
+                    self._waiters.answer(number, again(error, None))
+            return
         now_s = self._clock()
         resident.remember_failure(error, now_s)
-        self._tell(EventKind.FAILED, resident.model.key, str(error))
-        for number in self._waiters.numbers({resident.model.key}):
+        for number in self._waiters.numbers({stay.model.key}):
             self._waiters.answer(number, again(error, resident.held_until_s - now_s))
 
     def _stop(self, stay: Stay, why: str) -> None:
@@ -391,8 +402,8 @@ class Desk:
             self._residents.pop(stay.model.key, None)
         self._pump()
 
-    async def _settle_if_needed(self) -> None:
-        if self._is_unsettled:
+    async def _settle_before_start(self, *, after_failure: bool) -> None:
+        if self._is_unsettled or after_failure:
             self._is_unsettled = False
             await self._settle()
 
@@ -409,5 +420,7 @@ class Desk:
         return Resident(model, SoftLimit(model, self._clock))
 
     def _externals_of(self, config: SupervisorConfig) -> dict[str, External]:
-        models = (model for model in config.models if isinstance(model, ExternalModel))
-        return {model.key: External(model, SoftLimit(model, self._clock)) for model in models}
+        """Those that did not change stay what they are, with what is in flight and their limits."""
+        before = {external.model: external for external in self._externals.values()}
+        models = [model for model in config.models if isinstance(model, ExternalModel)]
+        return {model.key: before.get(model) or External(model, SoftLimit(model, self._clock)) for model in models}

@@ -24,9 +24,13 @@ SSE_HEADERS: Headers = (
 
 
 class Outlet:
-    """What has been told to a client. `status`: the answer's own, also where it could not be sent; 0 before it."""
+    """What has been told to a client. `status`: the answer's own, also where it could not be sent; 0 before it.
 
-    def __init__(self, send: Send, path: str) -> None:
+    `write` does at once what `piece` does, where the server has that and nothing has to be waited for.
+    """
+
+    def __init__(self, send: Send, path: str, write: Callable[[bytes], bool] | None = None) -> None:
+        self.write = write
         self.status = 0
         self.is_early = False
         self.has_ended = False

@@ -3,6 +3,8 @@
 An entry says it, else `defaults`, else the top of the file, else the table in docs/supervisor.md. Pure.
 """
 
+from collections.abc import Mapping
+
 from whitedwarf.supervisor import arguments as given
 from whitedwarf.supervisor.config import ExternalModel, ManagedModel
 from whitedwarf.supervisor.config_table import Table, first_with
@@ -26,9 +28,9 @@ DEFAULT_RATIO = 0.75
 _RATIO_SLACK = 1e-9  # 0.1 × 30 is 3.0000000000000004 and 0.7 × 10 is 6.999…: neither is meant
 
 
-def entry_table(value: object, index: int) -> Table:
+def entry_table(value: object, index: int, elsewhere: Mapping[str, str]) -> Table:
     """The entry's members, as far as they do not contradict each other."""
-    entry = Table(value, f"models[{index}]", ENTRY_FIELDS, OLD_NAMES)
+    entry = Table(value, f"models[{index}]", ENTRY_FIELDS, OLD_NAMES, elsewhere)
     if not entry.has("name"):
         entry.fail("name", "expected a name, by which you call this model; found none")
     if entry.has("url") and entry.has("path"):

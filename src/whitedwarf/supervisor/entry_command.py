@@ -84,7 +84,7 @@ class EntryCommand:
         words = (*around.own_arguments, *self.own_words)
         if given.has_option(words, _CHOSEN_HERE):
             entry.fail("args", "--host and --port are chosen here: use publicPort and internalPort")
-        self.program = (sys.executable, "-m", "whitedwarf", "serve")
+        self.program = (sys.executable, "-P", "-m", "whitedwarf", "serve")  # -P: not from the folder we are in
         self.context_size = self._context(given.OUR_CONTEXT, around.own_arguments)
         model = () if given.has_option(words, given.MODEL) else ("-m", str(self.path))
         is_said = entry.has("ctxSize") or around.defaults.has("ctxSize")

@@ -79,6 +79,8 @@ async def pass_on(address: Address, request: Request, headers: Headers, body: by
             await outlet.give(await _whole(exchange))
             return
         await outlet.begin(exchange.status, back(exchange.headers, exchange.status))
+        if outlet.write is not None:
+            exchange.shorten(outlet.write)
         while piece := await exchange.next_bytes():
             await outlet.piece(piece)
         await outlet.end()

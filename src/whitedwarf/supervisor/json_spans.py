@@ -11,10 +11,13 @@ from collections.abc import Generator
 from typing import TypeVar
 
 STEPS_AT_ONCE = 1_000
-MOST_STEPS = 3_000_000
+MOST_STEPS = 2_000_000
+_STRETCH_BYTES = 64 << 10
+_STEPS_A_STRETCH = 20
 
 _SPACE = re.compile(rb"[ \t\r\n]*")
 _STRUCTURE = re.compile(rb'["{}\[\]]')
+_WITHIN_STRING = re.compile(rb'(?:[^"\\]*+\\.)*+[^"\\]*+', re.DOTALL)
 _SCALAR = re.compile(rb"[-+.0-9A-Za-z]+")
 
 Result = TypeVar("Result")
@@ -76,41 +79,46 @@ class Scanner:
             found = _STRUCTURE.search(self.body, at)
             if found is None:
                 raise Unreadable("it ends within a value")
-            if found[0] == b'"':
-                at = yield from self._string_end(found.start())
-                continue
             at = found.end()
-            depth += 1 if found[0] in b"{[" else -1
-            if depth == 0:
-                return at
-            yield from self._step()
+            if found[0] == b'"':
+                at = self._plain_string_end(found.start()) or (yield from self._string_end(found.start()))
+            else:
+                depth += 1 if found[0] in b"{[" else -1
+                if depth == 0:
+                    return at
+            self._steps += 1
+            if self._steps % STEPS_AT_ONCE == 0:
+                yield from self._step()
 
     def _string_end(self, start: int) -> "Work[int]":
         if not self._is_at(start, b'"'):
             raise Unreadable(f"expected a string at byte {start}")
+        end = self._plain_string_end(start)
         at = start + 1
-        while True:
-            yield from self._step()
-            at = self.body.find(b'"', at)
-            if at < 0:
+        while end == 0:
+            yield from self._step(_STEPS_A_STRETCH)
+            found = _WITHIN_STRING.match(self.body, at, at + _STRETCH_BYTES)
+            assert found is not None  # it matches nothing at all, too
+            if self._is_at(found.end(), b'"'):
+                end = found.end() + 1
+            elif found.end() == at:
                 raise Unreadable("it ends within a string")
-            if not self._is_escaped(at, start):
-                return at + 1
-            at += 1
+            at = found.end()
+        return end
 
-    def _is_escaped(self, at: int, start: int) -> bool:
-        """By an odd number of backslashes before it."""
-        before = at
-        while before > start + 1 and self.body[before - 1] == 0x5C:
-            before -= 1
-            self._steps += 1
-        return (at - before) % 2 == 1
+    def _plain_string_end(self, start: int) -> int:
+        """0 where it has escaped characters."""
+        quote = self.body.find(b'"', start + 1)
+        if quote < 0:
+            raise Unreadable("it ends within a string")
+        return quote + 1 if self.body.find(b"\\", start + 1, quote) < 0 else 0
 
-    def _step(self) -> Generator[None, None, None]:
-        self._steps += 1
+    def _step(self, count: int = 1) -> Generator[None, None, None]:
+        before = self._steps // STEPS_AT_ONCE
+        self._steps += count
         if self._steps > MOST_STEPS:
             raise Unreadable("it has too many parts")
-        if self._steps % STEPS_AT_ONCE == 0:
+        if self._steps // STEPS_AT_ONCE > before or count == 1:
             yield
 
     def _next(self, at: int, closing: bytes) -> int:

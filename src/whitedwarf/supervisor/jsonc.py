@@ -17,6 +17,12 @@ _SPACE = re.compile(r"[ \t\r\n]+|//[^\n]*|/\*.*?\*/", re.DOTALL)
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?(?![0-9A-Za-z_.])")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _WORDS: dict[str, Json] = {"true": True, "false": False, "null": None}
+_TEXT_FAULTS = {  # by what json says
+    "unterminated": 'this text has no " at its end',
+    "control": "a text ends on the line where it begins: write \\n for a new line and \\t for a tab",
+    "escape": "a backslash is written \\\\ in a text; paths may have / in its place",
+    "": "this text is not right",
+}
 _DECODER = json.JSONDecoder()
 _MOST_DIGITS = 400  # longer whole numbers cost time and mean nothing here
 _SHOWN = 20
@@ -108,10 +114,7 @@ class _Reader:
             text, self.at = _DECODER.raw_decode(self.text, self.at)
         except json.JSONDecodeError as error:
             self.at = error.pos
-            why = error.msg.removesuffix(" at")  # "Invalid control character at"
-            self._fail(
-                f'this text is not right: {why[:1].lower()}{why[1:]} (a text begins and ends with ", on one line)'
-            )
+            self._fail(next(told for said, told in _TEXT_FAULTS.items() if said in error.msg.lower()))
         assert isinstance(text, str)  # it begins with a quote
         try:
             text.encode()

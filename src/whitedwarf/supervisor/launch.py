@@ -8,14 +8,16 @@ is started.
 import asyncio
 import logging
 import secrets
+import shlex
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import psutil
 
 from whitedwarf.errors import WhitedwarfError
 from whitedwarf.supervisor import start_failure
+from whitedwarf.supervisor.arguments import without_keys
 from whitedwarf.supervisor.child import SECOND_TERM_S, Child, Manners, spawn
 from whitedwarf.supervisor.child_log import ChildLog
 from whitedwarf.supervisor.clock import Clock
@@ -153,9 +155,8 @@ class Launcher:
         return port
 
     async def _try(self, attempt: _Attempt, began_s: float) -> RunningModel:
-        model = attempt.model
+        model = self._with_folders(attempt.model, attempt.warnings)
         argv = child_command(model, attempt.port, self._config.state_folder)
-        self._make_folders(model)
         mark = secrets.token_hex(8)
         child = await _spawn(attempt, argv, mark)
         try:
@@ -167,7 +168,7 @@ class Launcher:
             raise
 
     async def _make_ready(self, started: Started, attempt: _Attempt, argv: list[str], began_s: float) -> RunningModel:
-        model = attempt.model
+        model = started.model
         readiness = Readiness(started, Patience(model.start_timeout_s, self._clock), attempt.tell)
         await readiness.healthy()
         facts = await readiness.facts()
@@ -195,13 +196,16 @@ class Launcher:
                 "process may have to be ended by hand"
             )
 
-    def _make_folders(self, model: ManagedModel) -> None:
+    def _with_folders(self, model: ManagedModel, warnings: list[str]) -> ManagedModel:
+        """The folders of what it keeps are made; where they cannot be, it keeps nothing."""
         for folder in state_folders(model, self._config.state_folder):
             try:
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             except OSError as error:
-                why = f"cannot make the folder {folder}: {error.strerror or error}"
-                raise start_failure.failure(model.key, why, permanent=False) from error
+                why = error.strerror or error
+                warnings.append(f"cannot make the folder {folder} ({why}): what the model has read is not kept")
+                return replace(model, keeps_state=False)
+        return model
 
 
 def _key_headers(model: ManagedModel) -> Headers:
@@ -216,7 +220,7 @@ def _check_file(model: ManagedModel) -> None:
 
 async def _spawn(attempt: _Attempt, argv: list[str], mark: str) -> Child:
     model = attempt.model
-    attempt.log.begin(f"starting on port {attempt.port}")
+    attempt.log.begin(f"starting: {shlex.join(without_keys(argv))}")
     second_s = SECOND_TERM_S if model.backend is Backend.LLAMA_SERVER else None
     try:
         return await spawn(

@@ -6,6 +6,7 @@ The desk decides when a life begins and when it is to end (`stay.stop`); here it
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 from whitedwarf.supervisor import policy
 from whitedwarf.supervisor.config import ManagedModel
@@ -18,6 +19,14 @@ log = logging.getLogger(__name__)
 Launch = Callable[[ManagedModel, Callable[[str], None]], Awaitable[Running]]
 
 
+class Settle(Protocol):
+    """Waits until the machine has got back what ended processes had."""
+
+    async def __call__(self, *, after_failure: bool) -> None:
+        """`after_failure`: of this model's last start, which may have failed for want of it."""
+        ...
+
+
 class Life:
     """Of one stay."""
 
@@ -27,7 +36,7 @@ class Life:
         stay: Stay,
         launch: Launch,
         clock: Callable[[], float],
-        settle: Callable[[], Awaitable[None]],
+        settle: Settle,
         tasks: asyncio.TaskGroup,
     ) -> None:
         self._resident = resident
@@ -43,7 +52,7 @@ class Life:
         while not self._stay.end.is_set():
             starts += 1
             began_s = self._clock()
-            outcome = await self._try()
+            outcome = await self._try(is_second=starts > 1)
             took_s = self._clock() - began_s
             if not isinstance(outcome, StartFailedError):
                 self._resident.last_start_s = took_s
@@ -54,15 +63,15 @@ class Life:
             self._stay.loading_text = "the first start failed, starting once more"
         return None
 
-    async def _try(self) -> Running | StartFailedError | None:
+    async def _try(self, *, is_second: bool) -> Running | StartFailedError | None:
         self._resident.start_count += 1
-        self._stay.launching = launching = self._tasks.create_task(self._start())
+        self._stay.launching = launching = self._tasks.create_task(self._start(is_second))
         await asyncio.wait([launching])
         return None if launching.cancelled() else launching.result()
 
-    async def _start(self) -> Running | StartFailedError:
+    async def _start(self, is_second: bool) -> Running | StartFailedError:
         try:
-            await self._settle()
+            await self._settle(after_failure=is_second)
             return await self._launch(self._stay.model, self._progress)
         except StartFailedError as error:
             return error

@@ -45,6 +45,8 @@ def owner_of(port: int, leader: int) -> Owner:
     if sys.platform != "linux":
         return Owner.CHILD if port in _ports_of_tree(leader) else Owner.UNKNOWN
     sockets = _listening_sockets(port)
+    if sockets is None:
+        return Owner.UNKNOWN
     if not sockets:
         return Owner.NOBODY
     for pid in (leader, *group_members(leader)):
@@ -58,7 +60,7 @@ def owner_name(port: int) -> str | None:
     """Who listens on a port, for people: a name and a number, if the system tells."""
     if sys.platform != "linux":
         return None
-    for pid in _owners(_listening_sockets(port)):
+    for pid in _owners(_listening_sockets(port) or set()):
         with contextlib.suppress(psutil.Error):
             return f"{psutil.Process(pid).name()} (process {pid})"
     return None
@@ -92,15 +94,16 @@ def _ports_of_tree(leader: int) -> set[int]:
 # Linux: /proc/net/tcp has the sockets, /proc/PID/fd who has them open.
 
 
-def _listening_sockets(port: int) -> set[str]:
-    found = set()
+def _listening_sockets(port: int) -> set[str] | None:
+    """None where we may not know, as on Android."""
+    rows = []
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         with contextlib.suppress(OSError):
-            for row in Path(table).read_text(encoding="ascii").splitlines()[1:]:
-                words = row.split()
-                if words[3] == _LISTENS and int(words[1].rpartition(":")[2], 16) == port:
-                    found.add(words[9])
-    return found
+            rows += [row.split() for row in Path(table).read_text(encoding="ascii").splitlines()]
+    if not rows:
+        return None
+    listening = (row for row in rows if len(row) > 9 and row[3] == _LISTENS)
+    return {row[9] for row in listening if int(row[1].rpartition(":")[2], 16) == port}
 
 
 def _sockets_of(pid: int) -> set[str]:

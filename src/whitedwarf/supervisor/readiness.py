@@ -17,8 +17,9 @@ from whitedwarf.supervisor.child import Child
 from whitedwarf.supervisor.config import ManagedModel
 from whitedwarf.supervisor.failures import StartFailedError, UpstreamError
 from whitedwarf.supervisor.listeners import Owner, owner_name, owner_of
-from whitedwarf.supervisor.loading_text import loading_text
+from whitedwarf.supervisor.loading_text import loading_text, with_share
 from whitedwarf.supervisor.patience import Patience
+from whitedwarf.supervisor.sizes import files_bytes
 from whitedwarf.supervisor.upstream import Address, Answer, Headers, ask
 
 _ANSWER_S = 1.0
@@ -65,12 +66,14 @@ class Readiness:
         self._told: str | None = None
         self._worked_bytes = 0
         self._looked_s = 0.0
+        self._file_bytes = files_bytes(started.model.path)
 
     async def healthy(self) -> None:
         """Wait until it is. StartFailedError where it ends or takes too long, PortTakenError where it has no port."""
         owner = Owner.NOBODY
         while True:
             self._look()
+            self._tell_progress()
             if owner is not Owner.CHILD:
                 owner = self._owner()
             if owner is not Owner.NOBODY and await self._is_healthy():
@@ -146,13 +149,14 @@ class Readiness:
         await self._pause(_BIND_S)  # a name can be the same: a child that could not bind ends now
 
     def _look(self) -> None:
-        """See whether it gets on, and tell what it says it does."""
+        """See whether it gets on."""
         if self._patience.waited_s >= self._looked_s:
             self._worked_bytes = _worked_bytes(self._child.pid)
             self._looked_s = self._patience.waited_s + _LOOK_S
-        log = self._child.log
-        self._patience.saw(log.total_bytes, self._worked_bytes)
-        text = loading_text(log.tail())
+        self._patience.saw(self._child.log.total_bytes, self._worked_bytes)
+
+    def _tell_progress(self) -> None:
+        text = with_share(loading_text(self._child.log.tail()), self._worked_bytes, self._file_bytes)
         if text is not None and text != self._told:
             self._told = text
             self._tell(text)
@@ -189,16 +193,16 @@ class Readiness:
 
 def _pause_s(waited_s: float) -> float:
     """Between two looks: short where a start is short, and never much of what has been waited."""
-    return min(0.01 + waited_s / 100, 0.25)
+    return min(0.01 + waited_s / 200, 0.1)
 
 
 def _worked_bytes(pid: int) -> int:
-    """What it has read and holds: that grows while a model is loaded, whatever the log says."""
+    """What it has read or holds, whichever is more: that grows while a model is loaded, whatever the log says."""
     try:
         process = psutil.Process(pid)
         counters = process.io_counters() if hasattr(process, "io_counters") else None
         read: int = getattr(counters, "read_chars", 0) or getattr(counters, "read_bytes", 0)
-        return int(process.memory_info().rss) + read
+        return max(int(process.memory_info().rss), read)
     except (psutil.Error, OSError):
         return 0
 

@@ -67,9 +67,11 @@ class Stay:
             self.last_ticket, self.why_closing = last_ticket, why
 
     def stop(self, why: str) -> None:
-        """Order its end; the task that owns the process does it."""
-        if self.why_stopped is None and not self.end.is_set():
-            self.why_stopped = why
+        """Order its end; the task that owns the process does it. Only the first order counts: a launch that is
+        cancelled twice might not wait any more until its process is gone."""
+        if self.end.is_set():
+            return
+        self.why_stopped = why
         self.end.set()
         if self.launching is not None:
             self.launching.cancel()
@@ -112,7 +114,6 @@ def _process_of(model: ManagedModel) -> ManagedModel:
         is_pinned=False,
         group=None,
         is_preloaded=False,
-        keeps_state=False,
     )
 
 
@@ -207,3 +208,6 @@ class External:
 
     async def stop(self) -> None:
         """It is not ours to stop."""
+
+    def kill(self) -> None:
+        """It is not ours to end."""

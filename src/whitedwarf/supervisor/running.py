@@ -44,3 +44,7 @@ class Running(Protocol):
     async def stop(self) -> None:
         """End the process and all it started; returns when they are gone. Calls may come twice and in parallel."""
         ...
+
+    def kill(self) -> None:
+        """End it at once, without waiting."""
+        ...

@@ -16,8 +16,8 @@ from whitedwarf.supervisor.config import SupervisorConfig
 
 _SPARE_S = 30  # for the end of what is not a model
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
-_CARRIED = ("PATH", "XDG_STATE_HOME")
-"""Variables of the shell that decide what a config means: where programs are, where state goes."""
+_CARRIED = ("PATH", "PYTHONPATH", "XDG_STATE_HOME")
+"""Variables of the shell that decide what a config means: where programs and we are, where state goes."""
 
 
 class Starter(StrEnum):
@@ -43,7 +43,7 @@ def unit_plan(
     """`python` runs it; `environment` is the installing shell's, with HOME."""
     if not _NAME.fullmatch(name):
         raise UsageError(f"--unit-name {name!r}: expected letters, digits, - _ and . only")
-    words = [python, "-m", "whitedwarf", "supervise", str(config.source)]
+    words = [python, "-P", "-m", "whitedwarf", "supervise", str(config.source)]
     if any(ord(char) < ord(" ") for word in words for char in word):
         raise UsageError(f"{config.source}: a path with control characters cannot stand in a unit; rename it")
     home = environment.get("HOME", "")

@@ -11,7 +11,7 @@ Own code over httptools' parser, not httpx2: that costs some 15 MB and 60 µs fo
 import asyncio
 import ssl
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 from typing import cast
 from urllib.parse import urlsplit
@@ -87,6 +87,14 @@ class Exchange:
     async def next_bytes(self) -> bytes:
         """What has come of the body since last time, waiting for some; b"" at its end. UpstreamCutError before it."""
         return await self._wire.next_bytes()
+
+    def shorten(self, write: Callable[[bytes], bool]) -> None:
+        """Offer bytes to `write` as they arrive, while somebody waits for them in next_bytes.
+
+        What it takes is not given there: an event of a stream then goes on without waking the one who waits. What it
+        does not take (False) is.
+        """
+        self._wire.write = write
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """The body as it comes."""
@@ -182,6 +190,7 @@ class _Wire(asyncio.Protocol):
         self.status = 0
         self.headers: list[tuple[bytes, bytes]] = []
         self.has_body = True
+        self.write: Callable[[bytes], bool] | None = None
         self._where = where
         self._parser = httptools.HttpResponseParser(self)
         self._transport: asyncio.Transport | None = None
@@ -215,12 +224,16 @@ class _Wire(asyncio.Protocol):
             if self._is_over:
                 raise UpstreamCutError(f"the answer of the server at {self._where} was cut off: {self._why}")
             await self._wait()
-        piece = self._unread[0] if len(self._unread) == 1 else b"".join(self._unread)
-        self._unread.clear()
-        self._unread_bytes = 0
+        piece = self._take()
         if self._is_paused and self._transport is not None:
             self._is_paused = False
             self._transport.resume_reading()
+        return piece
+
+    def _take(self) -> bytes:
+        piece = self._unread[0] if len(self._unread) == 1 else b"".join(self._unread)
+        self._unread.clear()
+        self._unread_bytes = 0
         return piece
 
     def abort(self) -> None:
@@ -255,7 +268,19 @@ class _Wire(asyncio.Protocol):
             self._end(f"what it sent is no HTTP ({error})")
         if not self._has_head and self._head_bytes > _MOST_HEAD_BYTES:
             self._end(f"its headers are longer than {_MOST_HEAD_BYTES} bytes")
-        self._wake()
+        if not self._has_gone_on() or self._is_whole or self._is_over:
+            self._wake()
+
+    def _has_gone_on(self) -> bool:
+        """Whether what has come was written at once; only where nobody is in the midst of writing."""
+        if self.write is None or self._waiter is None or self._waiter.done() or not self._unread:
+            return False
+        piece = self._take()
+        if not self.write(piece):
+            self._unread.append(piece)
+            self._unread_bytes = len(piece)
+            return False
+        return True
 
     def eof_received(self) -> bool:
         # No length was announced: the end of the connection is the end of the body.
