@@ -76,18 +76,19 @@ def test_a_prompt_that_takes_longer_than_any_client_waits_for_headers_is_answere
 
 # Compaction. As exported, DSH compacts before it comes to the limit. Without the policy that is exported too, it does
 # not in so small a window: the first turn fills it to just under the limit, the second goes over, and so does the
-# summary that DSH then asks for. Tokens are a quarter of the bytes; DSH's own prompt has 6,900.
+# summary that DSH then asks for. Tokens are a quarter of the bytes; DSH's own prompt has 6,100.
 
 LIMIT = 23_800
+FULL = 17_300  # tokens of a prompt, beside those of DSH
 
 
-FULL, NEARLY_FULL = 16_500, 14_500  # tokens
+def filling(tokens: int) -> str:
+    return ("words of prose number " * tokens)[: 4 * tokens]
 
 
-def two_turns(
-    dsh: Dsh, supervised: Supervised, patch: Path, filling: int = FULL, *, is_unloaded_between: bool = False
-) -> Finished:
-    first = dsh.run("--json", ("words of prose number " * filling)[: 4 * filling], patches=[patch])
+def two_turns(dsh: Dsh, supervised: Supervised, *, is_unloaded_between: bool = False) -> Finished:
+    patch = supervised.export(has_policy=False)
+    first = dsh.run("--json", filling(FULL), patches=[patch])
     assert first.code == 0, first.told
     if is_unloaded_between:
         httpx2.post(f"http://127.0.0.1:{supervised.port}/__supervisor/unload", timeout=30).raise_for_status()
@@ -101,8 +102,11 @@ def talkative(folder: Path, **behaviour: object) -> dict[str, object]:
 
 def test_as_exported_dsh_compacts_before_anything_is_refused(dsh: Dsh, tmp_path: Path) -> None:
     with supervising(tmp_path, talkative(tmp_path)) as supervised:
-        second = two_turns(dsh, supervised, supervised.export(), NEARLY_FULL)
-    assert second.code == 0, second.told
+        patch = supervised.export()
+        first = dsh.run("--json", filling(8800), patches=[patch])
+        prompts = (filling(7500), "tiny third question")  # it leaves the newest turn as it is, so that two are needed
+        others = [dsh.run("--session-id", first.session, prompt, patches=[patch]) for prompt in prompts]
+    assert [turn.code for turn in (first, *others)] == [0, 0, 0]
     chats = asked(tmp_path)
     assert any("compaction engine" in ask["last"] for ask in chats)
     assert max(ask["tokens"] for ask in chats) <= LIMIT
@@ -111,7 +115,7 @@ def test_as_exported_dsh_compacts_before_anything_is_refused(dsh: Dsh, tmp_path:
 
 def test_over_the_soft_limit_dsh_compacts_and_goes_on(dsh: Dsh, tmp_path: Path) -> None:
     with supervising(tmp_path, talkative(tmp_path)) as supervised:
-        second = two_turns(dsh, supervised, supervised.export(has_policy=False))
+        second = two_turns(dsh, supervised)
     assert second.code == 0, second.told
     *_, full, summary, retry = asked(tmp_path)
     assert full["tokens"] <= LIMIT < summary["tokens"]
@@ -122,7 +126,7 @@ def test_over_the_soft_limit_dsh_compacts_and_goes_on(dsh: Dsh, tmp_path: Path) 
 
 def test_without_grace_the_summary_is_refused_too(dsh: Dsh, tmp_path: Path) -> None:
     with supervising(tmp_path, {**talkative(tmp_path), "softGraceSec": 0}) as supervised:
-        second = two_turns(dsh, supervised, supervised.export(has_policy=False))
+        second = two_turns(dsh, supervised)
     assert second.code == 1
     assert "CONTEXT_WINDOW_EXCEEDED" in second.told
     assert not any("compaction engine" in ask["last"] for ask in asked(tmp_path))
@@ -131,7 +135,7 @@ def test_without_grace_the_summary_is_refused_too(dsh: Dsh, tmp_path: Path) -> N
 def test_an_overflow_told_after_the_headers_is_understood(dsh: Dsh, tmp_path: Path) -> None:
     model = talkative(tmp_path, load_s=3)
     with supervising(tmp_path, model, earlyHeadersSec=0.3) as supervised:
-        second = two_turns(dsh, supervised, supervised.export(has_policy=False), is_unloaded_between=True)
+        second = two_turns(dsh, supervised, is_unloaded_between=True)
         assert supervised.model["start_count"] == 2
     assert second.code == 0, second.told
     assert any("compaction engine" in ask["last"] for ask in asked(tmp_path))
