@@ -14,6 +14,8 @@ from supervisor.children import LLAMA_CHILD, events, free_port, is_alive, until
 from whitedwarf.supervisor.failures import UpstreamDownError
 from whitedwarf.supervisor.upstream import Address, Answer, Exchange, ask, begin
 
+JSON = ((b"Content-Type", b"application/json"),)
+
 
 class Supervisor:
     """One that runs, or has ended."""
@@ -74,12 +76,14 @@ class Supervisor:
 
     async def chat(self, key: str, words: str = "hi", **more: Any) -> Answer:
         body = {"messages": [{"role": "user", "content": words}], **more}
-        return await ask(self.address(key), "POST", "/v1/chat/completions", (), json.dumps(body).encode(), timeout_s=30)
+        return await ask(
+            self.address(key), "POST", "/v1/chat/completions", JSON, json.dumps(body).encode(), timeout_s=30
+        )
 
     async def stream(self, key: str, **fake: Any) -> Exchange:
         """A stream whose first event has come."""
         body = {"messages": [{"role": "user", "content": "go"}], "stream": True, "fake": {"pause_s": 0.05, **fake}}
-        exchange = await begin(self.address(key), "POST", "/v1/chat/completions", (), json.dumps(body).encode())
+        exchange = await begin(self.address(key), "POST", "/v1/chat/completions", JSON, json.dumps(body).encode())
         assert await exchange.next_bytes()
         return exchange
 
@@ -129,10 +133,10 @@ def model_of(folder: Path, key: str, **more: Any) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def supervisor(folder: Path, config: dict[str, Any]) -> AsyncIterator[Supervisor]:
+async def supervisor(folder: Path, config: dict[str, Any], limit_s: float = 60) -> AsyncIterator[Supervisor]:
     """Whatever happens, nothing of it is left; it is checked that it left nothing itself, if it was ended."""
     made = Supervisor(folder, config)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(limit_s):
         await made.begin()
         try:
             await made.ready()

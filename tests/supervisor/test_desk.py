@@ -1,11 +1,14 @@
 """The desk over fake launches and a fake clock: one start for all, what it remembers, what ends by itself."""
 
 import asyncio
+import inspect
+import time
 
 import pytest
 
 from fakes.launches import external, managed, start_failed
 from fakes.rooms import guests, room, turns
+from whitedwarf.supervisor.desk import Desk
 from whitedwarf.supervisor.failures import StartFailedError
 from whitedwarf.supervisor.status import State
 
@@ -220,6 +223,10 @@ async def test_the_reaper_looks_by_itself() -> None:
         at.clock.pass_(1)
         while at.status("a").state is not State.UNLOADED:
             await asyncio.sleep(0.01)
+
+
+def test_no_clock_on_a_wall_is_asked() -> None:
+    assert inspect.signature(Desk).parameters["clock"].default is time.monotonic
 
 
 async def test_a_model_without_an_idle_time_stays() -> None:

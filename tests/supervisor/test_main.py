@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from supervisor.children import free_port, is_alive, until
@@ -159,6 +160,30 @@ async def test_closed_standard_streams_stop_nothing(tmp_path: Path) -> None:
         assert it.living() == []
 
 
+def owners_of(port: int) -> list[int]:
+    found = (one for one in psutil.net_connections("tcp") if one.laddr and one.laddr.port == port)
+    return [one.pid for one in found if one.status == psutil.CONN_LISTEN and one.pid]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+async def test_a_model_gets_no_file_that_the_supervisor_was_started_with(tmp_path: Path) -> None:
+    it = Supervisor(tmp_path, config_of(tmp_path, "a"))
+    held = tmp_path / "held"
+    async with asyncio.timeout(30):
+        shell = f"exec '{sys.executable}' -m whitedwarf.supervisor '{it.source}' 7>'{held}' 2>'{it.said}'"
+        it.process = await asyncio.create_subprocess_exec("sh", "-c", shell)
+        await it.ready()
+        assert (await it.chat("a")).status == 200
+        (child,) = it.living()
+        files = [os.readlink(entry.path) for entry in os.scandir(f"/proc/{child}/fd")]  # noqa: PTH115
+        assert str(held) not in files
+        # The sockets it has are its own: a public port kept open by a model would outlive the supervisor.
+        for port in (model["publicPort"] for model in it.config["models"]):
+            assert it.pid in owners_of(port)
+            assert child not in owners_of(port)
+        assert await it.end() == 0
+
+
 # The whole of it
 
 
@@ -166,6 +191,57 @@ async def test_two_first_requests_at_once_start_one_process(tmp_path: Path) -> N
     async with supervisor(tmp_path, config_of(tmp_path, "a", words=("--load-s", "0.3"))) as it:
         answers = await asyncio.gather(it.chat("a", "the task"), it.chat("a", "its title"))
         assert [answer.status for answer in answers] == [200, 200]
+        assert len(it.children()) == 1
+
+
+async def test_a_client_that_leaves_a_cold_start_is_not_asked_for_and_the_model_is_ready_for_the_next(
+    tmp_path: Path,
+) -> None:
+    async with supervisor(tmp_path, config_of(tmp_path, "a", words=("--load-s", "0.5"))) as it:
+        asking = asyncio.create_task(it.chat("a", mark="left"))
+        await until(it.children)
+        asking.cancel()
+        await asyncio.wait([asking])
+        while (await it.status("a"))["state"] != "loaded":
+            await asyncio.sleep(0.02)
+        assert (await it.chat("a", mark="stayed")).status == 200
+        assert "left" not in {asked["mark"] for asked in it.children("ask")}
+        assert len(it.children()) == 1
+
+
+async def test_a_request_for_another_model_leaves_the_bytes_of_a_stream_alone(tmp_path: Path) -> None:
+    async with supervisor(tmp_path, config_of(tmp_path, "a", "b")) as it:
+
+        async def streamed() -> bytes:
+            async with await it.stream("a", events=20) as stream:
+                return b"".join([piece async for piece in stream.pieces()])
+
+        alone = await streamed()
+        begun = asyncio.create_task(streamed())
+        while not (await it.status("a"))["in_flight"]:
+            await asyncio.sleep(0.01)
+        other = await it.chat("b")
+        assert json.loads(other.body)["model"] == "b"
+        assert len(await begun) == len(alone) > 1000
+        assert begun.result() == alone
+        assert len(it.living()) == 1
+
+
+async def test_an_interrupting_request_cuts_a_stream_and_is_served(tmp_path: Path) -> None:
+    config = config_of(tmp_path, "a", "b", swapPolicy="interrupt")
+    async with supervisor(tmp_path, config) as it, await it.stream("a", events=9999) as stream:
+        assert (await it.chat("b")).status == 200
+        with pytest.raises(UpstreamCutError):
+            await read_to_the_end(stream)
+
+
+async def test_a_start_that_never_ends_is_ended_and_all_who_wait_hear_the_same(tmp_path: Path) -> None:
+    config = config_of(tmp_path, "a", words=("--never-healthy",), startTimeoutSec=1)
+    async with supervisor(tmp_path, config) as it:
+        answers = await asyncio.gather(it.chat("a"), it.chat("a"), it.chat("a"))
+        assert len({(answer.status, answer.body) for answer in answers}) == 1
+        assert answers[0].status >= 400
+        assert it.living() == []
         assert len(it.children()) == 1
 
 

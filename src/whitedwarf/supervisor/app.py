@@ -190,7 +190,7 @@ class App:
         try:
             return await read_body(request, receive, most)
         except BodyTooLargeError:
-            what = f"expected a request body of at most {most} bytes (maxBodyBytes), got more"
+            what = f"expected a request body of at most {most} bytes (maxBody), got more"
             await send_refusal(receive, send, answers.refusal(413, what))
         except BodyStalledError:
             await send_answer(send, answers.refusal(408, "the rest of the request's body did not come"))
