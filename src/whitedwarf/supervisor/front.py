@@ -292,6 +292,7 @@ class Front:
             task.cancel()
         for connection in self._connections():
             connection.transport.abort()
+        await asyncio.sleep(0)  # the end of a connection is told in the loop's next step
         if running:
             await asyncio.wait(running)
 
