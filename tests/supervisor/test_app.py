@@ -156,6 +156,18 @@ async def test_failures_have_the_status_that_makes_clients_do_what_helps(
     assert ("retry-after" in headers) == (status in (429, 503))
 
 
+async def test_a_bug_of_ours_is_logged_and_answered(
+    down: Supervised, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken() -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(down.desk, "status", broken)
+    assert (await asked(down.port, get("/v1/models")))[0] == 500
+    assert "a bug" in caplog.text
+    assert (await asked(down.port, get("/health")))[0] == 200
+
+
 async def test_another_models_name_is_refused_and_any_other_name_is_not() -> None:
     async with server(echo) as address, supervised(address, kinds=("managed", "managed")) as it:
         status, _, body = await asked(it.port, post({"model": "two", "messages": []}))
