@@ -21,6 +21,7 @@ from fakes.desk import (
     server,
     supervised,
 )
+from whitedwarf.supervisor import asgi
 from whitedwarf.supervisor.failures import QueueFullError, StartFailedError, UnloadedError, WaitedTooLongError
 from whitedwarf.supervisor.limits import Overflow
 from whitedwarf.supervisor.upstream import Address
@@ -231,6 +232,17 @@ async def test_a_slow_body_holds_nothing(down: Supervised) -> None:
     for byte in request[:-1]:
         await client.send(bytes([byte]))
     assert (await asked(down.port, get("/health")))[0] == 200
+    assert down.desk.visits == []
+    await client.close()
+
+
+async def test_a_body_that_stops_coming_is_given_up(down: Supervised, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asgi, "BODY_STALL_S", 0.1)
+    client = await Client.to(down.port)
+    await client.send(post({"x": 1})[:-1])
+    status, headers, _ = await client.answer()
+    assert (status, headers["connection"]) == (408, "close")
+    assert await client.reader.read() == b""
     assert down.desk.visits == []
     await client.close()
 
