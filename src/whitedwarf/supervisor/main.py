@@ -13,6 +13,7 @@ import socket
 import sys
 from dataclasses import replace
 from enum import Enum, auto
+from types import FrameType
 
 from whitedwarf.errors import UsageError, WhitedwarfError
 from whitedwarf.supervisor import memory
@@ -44,6 +45,7 @@ class _Order(Enum):
 
 def run_supervisor(config: SupervisorConfig, keys: ApiKeys | None) -> int:
     """Serve the models of a config until a signal; the exit code. WhitedwarfError where it cannot begin."""
+    signal.signal(signal.SIGHUP, _too_early)  # it would end us until it is heeded
     _log_to_stderr()
     config = _with_budget(config, None)
     listeners = take_ports(config.host, config.models)
@@ -53,6 +55,10 @@ def run_supervisor(config: SupervisorConfig, keys: ApiKeys | None) -> int:
         return asyncio.run(_Supervision(config, keys).run(listeners))
     finally:
         give_back(listeners.values())
+
+
+def _too_early(number: int, frame: FrameType | None) -> None:
+    """The config has just been read."""
 
 
 def _log_to_stderr() -> None:
