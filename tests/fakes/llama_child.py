@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -42,6 +43,7 @@ def options(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--grandchild", action="store_true", help="starts a process of its own, which it forgets")
     parser.add_argument("--exit-code", type=int, default=0, help="after SIGTERM")
     parser.add_argument("--die-asked", type=int, default=0, metavar="N", help="dies over the Nth generation")
+    parser.add_argument("--die-slowly-s", type=float, default=0.0, help="then closes its port, and dies so much later")
     parser.add_argument("--hang-asked", action="store_true", help="answers no generation")
     parser.add_argument("--slots", default="ok", choices=["ok", "busy", "refused", "hangs", "dies", "no restore"])
     parser.add_argument("--api-key", default="", help="asked for everywhere but at /health, as llama-server does")
@@ -184,7 +186,7 @@ class Handler(BaseHTTPRequestHandler):
         )
         self.life.asked += 1
         if order.get("before") == "die" or self.life.asked == self.life.told.die_asked:
-            os._exit(9)
+            self._die()
         if order.get("before") == "hang" or self.life.told.hang_asked:
             self._hang()
             return
@@ -263,6 +265,13 @@ class Handler(BaseHTTPRequestHandler):
     def _chunk(self, data: bytes) -> None:
         self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
         self.wfile.flush()
+
+    def _die(self) -> None:
+        if self.life.told.die_slowly_s:
+            self.server.socket.close()
+            self.connection.shutdown(socket.SHUT_RDWR)
+            time.sleep(self.life.told.die_slowly_s)
+        os._exit(9)
 
     def _hang(self) -> None:
         """Until the other side closes."""

@@ -39,7 +39,7 @@ class Handler(BaseHTTPRequestHandler):
         if TOLD.get("api_key") and self.headers["Authorization"] != f"Bearer {TOLD['api_key']}":
             self._answer(401, {"error": {"message": "Invalid API Key"}})
         elif self.path == "/__supervisor/status":
-            self._answer(200, {"models": TOLD.get("models", [])})
+            self._answer(200, {"pid": os.getpid(), "config": sys.argv[-1], "models": TOLD.get("models", [])})
         else:
             self._answer(404, {"error": {"message": "File Not Found"}})
 

@@ -133,10 +133,10 @@ def model_of(folder: Path, key: str, **more: Any) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def supervisor(folder: Path, config: dict[str, Any], timeout_s: float = 60) -> AsyncIterator[Supervisor]:
+async def supervisor(folder: Path, config: dict[str, Any], limit_s: float = 60) -> AsyncIterator[Supervisor]:
     """Whatever happens, nothing of it is left; it is checked that it left nothing itself, if it was ended."""
     made = Supervisor(folder, config)
-    async with asyncio.timeout(timeout_s):
+    async with asyncio.timeout(limit_s):
         await made.begin()
         try:
             await made.ready()

@@ -90,6 +90,8 @@ async def test_reading_never_orders(it: Supervised, path: str) -> None:
     assert (await asked(it.port, get(f"/__supervisor/{path}")))[0] == 405
     assert (await asked(it.port, post(b"", "/__supervisor/status")))[0] == 405
     assert (await asked(it.port, get("/__supervisor/nothing")))[0] == 404
+    assert (await asked(it.port, get("/__supervisor/events", method="HEAD")))[0] == 405
+    assert (await asked(it.port, get("/__supervisor/", method="HEAD")))[0] == 200
     assert it.desk.orders == []
 
 

@@ -261,8 +261,9 @@ async def test_a_warm_up_that_is_refused_is_a_warning(tmp_path: Path) -> None:
         assert "exceeds the available context size" in running.warnings[0]
 
 
-async def test_a_child_that_ends_over_its_warm_up_has_not_started(tmp_path: Path) -> None:
-    error = await failed(tmp_path, stand_in(tmp_path, "--die-asked", "1"))
+@pytest.mark.parametrize("slowly_s", ["0", "1"])
+async def test_a_child_that_ends_over_its_warm_up_has_not_started(tmp_path: Path, slowly_s: str) -> None:
+    error = await failed(tmp_path, stand_in(tmp_path, "--die-asked", "1", "--die-slowly-s", slowly_s))
     assert "ended with exit code 9" in str(error)
 
 

@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from supervisor.children import free_port, is_alive, until
@@ -157,6 +158,30 @@ async def test_closed_standard_streams_stop_nothing(tmp_path: Path) -> None:
         assert (await it.chat("a")).status == 200
         assert await it.end() == 0
         assert it.living() == []
+
+
+def owners_of(port: int) -> list[int]:
+    found = (one for one in psutil.net_connections("tcp") if one.laddr and one.laddr.port == port)
+    return [one.pid for one in found if one.status == psutil.CONN_LISTEN and one.pid]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+async def test_a_model_gets_no_file_that_the_supervisor_was_started_with(tmp_path: Path) -> None:
+    it = Supervisor(tmp_path, config_of(tmp_path, "a"))
+    held = tmp_path / "held"
+    async with asyncio.timeout(30):
+        shell = f"exec '{sys.executable}' -m whitedwarf.supervisor '{it.source}' 7>'{held}' 2>'{it.said}'"
+        it.process = await asyncio.create_subprocess_exec("sh", "-c", shell)
+        await it.ready()
+        assert (await it.chat("a")).status == 200
+        (child,) = it.living()
+        files = [os.readlink(entry.path) for entry in os.scandir(f"/proc/{child}/fd")]  # noqa: PTH115
+        assert str(held) not in files
+        # The sockets it has are its own: a public port kept open by a model would outlive the supervisor.
+        for port in (model["publicPort"] for model in it.config["models"]):
+            assert it.pid in owners_of(port)
+            assert child not in owners_of(port)
+        assert await it.end() == 0
 
 
 # The whole of it

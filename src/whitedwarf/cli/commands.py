@@ -30,6 +30,7 @@ COMMANDS = (
     Command("perplexity", "whitedwarf.cli.perplexity", "how well the model predicts a text"),
     Command("bench recipe", "whitedwarf.cli.bench_recipe", "requests to token ids, beside DeepSeek's own library"),
     Command("bench serve", "whitedwarf.cli.bench_serve", "a server under load: overhead, streams, long prompts"),
+    Command("bench supervisor", "whitedwarf.cli.bench_supervisor", "what a supervisor adds to requests and streams"),
     Command(
         "bench kernels", "whitedwarf.cli.bench_kernels", "each kernel at each CPU level beside the machine's limits"
     ),

@@ -7,9 +7,9 @@ may be called by anybody at any time, and being cancelled in them only ends the 
 import asyncio
 import os
 import signal
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from whitedwarf.supervisor.child_log import ChildLog
 from whitedwarf.supervisor.process_group import begin_options, is_group_alive, signal_group
@@ -143,8 +143,7 @@ class _Wire(asyncio.SubprocessProtocol):
         self._child = child
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.SubprocessTransport)
-        self._child.born(transport)
+        self._child.born(cast(asyncio.SubprocessTransport, transport))  # uvloop's is none by its class
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         self._child.log.write(data)
@@ -164,18 +163,15 @@ async def spawn(
     OSError or ValueError where there is no such program or the words cannot be passed.
     """
     child = Child(log, manners or Manners())
-    with warnings.catch_warnings():
-        # Python ≥ 3.12 warns of forks beside threads; ours does three system calls before exec.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        await asyncio.get_running_loop().subprocess_exec(
-            lambda: _Wire(child),
-            *argv,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            env={**os.environ, **(environment or {})},
-            **begin_options(),
-        )
+    await asyncio.get_running_loop().subprocess_exec(
+        lambda: _Wire(child),
+        *argv,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        env={**os.environ, **(environment or {})},
+        **begin_options(),
+    )
     return child
 
 

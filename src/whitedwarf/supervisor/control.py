@@ -32,8 +32,16 @@ from whitedwarf.supervisor.upstream import Answer
 
 _LINES, _MOST_LINES = 200, 10_000
 _TEXT = "text/plain; charset=utf-8"
-_READS = ("", "status", "events", "logs", "metrics")
-_ORDERS = ("unload", "start")
+_ORDER, _READ, _FOLLOW = ("POST",), ("GET", "HEAD"), ("GET",)
+_METHODS = {
+    "": _READ,
+    "status": _READ,
+    "metrics": _READ,
+    "events": _FOLLOW,
+    "logs": _FOLLOW,
+    "unload": _ORDER,
+    "start": _ORDER,
+}
 
 
 class Log(Protocol):
@@ -68,15 +76,15 @@ class Control:
     async def answer(self, model: Model, request: Request, receive: Receive, send: Send) -> None:
         """`model` is the one of the port, which is meant where none is named."""
         what = request.path[len(PREFIX) :]
-        if what not in _READS + _ORDERS:
+        allowed = _METHODS.get(what)
+        if allowed is None:
             await send_answer(send, answers.not_found())
         elif request.method == "OPTIONS":
             await send_answer(send, answers.preflight(request.header(b"origin")))
-        elif request.method != "POST" if what in _ORDERS else request.method not in ("GET", "HEAD"):
-            allowed = "POST" if what in _ORDERS else "GET"
-            refused = answers.refusal(405, f"{request.path}: expected {allowed}, got {request.method}")
+        elif request.method not in allowed:
+            refused = answers.refusal(405, f"{request.path}: expected {allowed[0]}, got {request.method}")
             await send_answer(send, refused)
-        elif what in _ORDERS:
+        elif request.method == "POST":
             await send_answer(send, await self._order(what, model, request))
         else:
             await self._read(what, model, request, receive, send)

@@ -33,7 +33,6 @@ class Outlet:
         self.write = write
         self.status = 0
         self.is_early = False
-        self.has_ended = False
         self._send = send
         self._path = path
 
@@ -64,13 +63,11 @@ class Outlet:
 
     async def end(self) -> None:
         """It is whole."""
-        self.has_ended = True
         await send_end(self._send)
 
     async def give(self, answer: Answer) -> None:
         """A short answer; where headers have gone out, an event that says the same."""
         self.status = answer.status
-        self.has_ended = True
         if self.is_early:
             await send_end(self._send, event_of(answer, self._path))
         else:

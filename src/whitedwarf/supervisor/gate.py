@@ -40,7 +40,7 @@ class Gate:
     def _foreign(self, request: Request) -> str | None:
         host = request.header(b"host")
         if not self.hosts.admits_host(host):
-            return f"the Host header names {host!r:.80}, which is not this machine: use its address or allowedHosts"
+            return f"the Host header names {host!r:.80}, which is not this machine: use its address or allowHosts"
         for name, value in request.headers:
             origin = value.decode("latin-1")
             if name == b"origin" and not self.hosts.admits_origin(origin, host):

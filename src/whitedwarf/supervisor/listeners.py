@@ -5,21 +5,19 @@ and containers have is known nowhere: then Owner is UNKNOWN, and the answers hav
 """
 
 import contextlib
-import os
 import socket
 import sys
 from collections.abc import Collection
 from enum import Enum, auto
-from pathlib import Path
 
 import psutil
 
 from whitedwarf.errors import WhitedwarfError
+from whitedwarf.supervisor.linux_sockets import listening_sockets, sockets_of
 from whitedwarf.supervisor.process_group import group_members
 
 _MOST_STEPS = 200
 _LAST_PORT = 65_535
-_LISTENS = "0A"
 
 
 class Owner(Enum):
@@ -44,13 +42,13 @@ def owner_of(port: int, leader: int) -> Owner:
     """Who listens there, seen from the process group that `leader` leads."""
     if sys.platform != "linux":
         return Owner.CHILD if port in _ports_of_tree(leader) else Owner.UNKNOWN
-    sockets = _listening_sockets(port)
+    sockets = listening_sockets(port)
     if sockets is None:
         return Owner.UNKNOWN
     if not sockets:
         return Owner.NOBODY
     for pid in (leader, *group_members(leader)):
-        sockets -= _sockets_of(pid)
+        sockets -= sockets_of(pid)
         if not sockets:
             return Owner.CHILD
     return Owner.STRANGER if _owners(sockets) else Owner.UNKNOWN
@@ -60,7 +58,7 @@ def owner_name(port: int) -> str | None:
     """Who listens on a port, for people: a name and a number, if the system tells."""
     if sys.platform != "linux":
         return None
-    for pid in _owners(_listening_sockets(port) or set()):
+    for pid in _owners(listening_sockets(port) or set()):
         with contextlib.suppress(psutil.Error):
             return f"{psutil.Process(pid).name()} (process {pid})"
     return None
@@ -91,31 +89,5 @@ def _ports_of_tree(leader: int) -> set[int]:
     return ports
 
 
-# Linux: /proc/net/tcp has the sockets, /proc/PID/fd who has them open.
-
-
-def _listening_sockets(port: int) -> set[str] | None:
-    """None where we may not know, as on Android."""
-    rows = []
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        with contextlib.suppress(OSError):
-            rows += [row.split() for row in Path(table).read_text(encoding="ascii").splitlines()]
-    if not rows:
-        return None
-    listening = (row for row in rows if len(row) > 9 and row[3] == _LISTENS)
-    return {row[9] for row in listening if int(row[1].rpartition(":")[2], 16) == port}
-
-
-def _sockets_of(pid: int) -> set[str]:
-    found = set()
-    with contextlib.suppress(OSError):  # somebody else's, or gone
-        for entry in os.scandir(f"/proc/{pid}/fd"):
-            with contextlib.suppress(OSError):
-                target = os.readlink(entry.path)  # noqa: PTH115  (a Path for each file of a process takes longer)
-                if target.startswith("socket:["):
-                    found.add(target[8:-1])
-    return found
-
-
 def _owners(sockets: set[str]) -> list[int]:
-    return [pid for pid in psutil.pids() if sockets & _sockets_of(pid)] if sockets else []
+    return [pid for pid in psutil.pids() if sockets & sockets_of(pid)] if sockets else []

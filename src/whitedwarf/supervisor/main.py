@@ -6,6 +6,7 @@ nothing. Exit codes: 0 after SIGTERM, 130 after SIGINT, 1 where it could not beg
 """
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
@@ -22,7 +23,7 @@ from whitedwarf.supervisor.checks import keys_of
 from whitedwarf.supervisor.config import SupervisorConfig
 from whitedwarf.supervisor.config_file import read_config
 from whitedwarf.supervisor.desk import Desk
-from whitedwarf.supervisor.front import Front
+from whitedwarf.supervisor.front import Front, new_loop
 from whitedwarf.supervisor.launch import Launcher
 from whitedwarf.supervisor.orphans import stop_orphans
 from whitedwarf.supervisor.public_ports import give_back, take_ports
@@ -46,19 +47,37 @@ class _Order(Enum):
 def run_supervisor(config: SupervisorConfig, keys: ApiKeys | None) -> int:
     """Serve the models of a config until a signal; the exit code. WhitedwarfError where it cannot begin."""
     signal.signal(signal.SIGHUP, _too_early)  # it would end us until it is heeded
+    _open_standard_streams()
     _log_to_stderr()
     config = _with_budget(config, None)
     listeners = take_ports(config.host, config.models)
     try:
         for line in stop_orphans(config.state_folder):
             log.warning("%s", line)
-        return asyncio.run(_Supervision(config, keys).run(listeners))
+        with asyncio.Runner(loop_factory=new_loop) as runner:
+            return runner.run(_Supervision(config, keys).run(listeners))
     finally:
         give_back(listeners.values())
 
 
 def _too_early(number: int, frame: FrameType | None) -> None:
     """The config has just been read."""
+
+
+def _open_standard_streams() -> None:
+    """Where they are closed nothing else may get their numbers: a child would take it for its own output.
+
+    Other files that we were started with are not for our children either, and uvloop closes none for them.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+    for name in os.listdir("/dev/fd"):  # noqa: PTH208  (numbers, not paths)
+        if int(name) > 2:
+            with contextlib.suppress(OSError):  # the folder itself, which is closed again
+                os.set_inheritable(int(name), False)
 
 
 def _log_to_stderr() -> None:

@@ -27,6 +27,7 @@ _FACTS_S = 10.0
 _LOOK_S = 0.5
 _MOMENT_S = 0.1
 _BIND_S = 2.0
+_DYING_S = 10.0  # a crash that leaves a core file has closed its connections long before it ends
 _FOR_EVER_S = 1e6  # Patience ends it
 _OK = 200
 _WARM_UP = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1, "temperature": 0, "stream": False}
@@ -106,6 +107,8 @@ class Readiness:
             answer = asking.result()
         except UpstreamError as error:
             await self._check_life()
+            if not await self._is_healthy():
+                await self._pause(_DYING_S)
             return f"the warm-up request failed: {error}"
         finally:
             asking.cancel()

@@ -19,7 +19,7 @@ _NO_MEMORY = re.compile(
     re.IGNORECASE,
 )
 _PERMANENT = re.compile(
-    r"failed to load model|invalid argument|failed to create MTP context|failed to create_context"
+    r"failed to load model|invalid argument|failed to (?:create|measure) MTP context|failed to create_context"
     r"|failed to create context|no such file or directory|unknown (option|argument)|expected a GGUF",
     re.IGNORECASE,
 )

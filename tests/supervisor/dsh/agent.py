@@ -125,7 +125,7 @@ def ended(run: "subprocess.Popen[str]", timeout_s: float = PATIENCE_S) -> Finish
     return Finished(run.returncode, printed, told)
 
 
-def route(port: int, model: str = "local", context: int = 32768, **more: Any) -> list[dict[str, Any]]:
+def route(port: int, model: str = "local", context: int = 32768, **more: int) -> list[dict[str, Any]]:
     """A patch that makes DSH use what listens there, by hand; export-routes has tests of its own."""
     provider = {
         "displayName": "Local",
@@ -133,8 +133,7 @@ def route(port: int, model: str = "local", context: int = 32768, **more: Any) ->
         "baseURL": f"http://127.0.0.1:{port}/v1",
         "headers": {"Authorization": "Bearer local"},
         "compat": {"supportsDeveloperRole": False, "supportsStore": False, "maxTokensField": "max_tokens"},
-        "models": [{"id": model, "contextWindow": context}],
-        **more,
+        "models": [{"id": model, "contextWindow": context, **more}],
     }
     return [
         {"id": "llm-pi-ai", "config": {"providers": {"local": provider}}},

@@ -4,6 +4,7 @@ Whatever is wrong, the task is done: that DSH starts and ends as if there were n
 """
 
 import os
+import re
 import socket
 import threading
 import time
@@ -14,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from supervisor.dsh.agent import Dsh, Finished, ended, settle
-from supervisor.dsh.conftest import StandIn
+from supervisor.dsh.agent import PLUGIN, Dsh, Finished, ended, settle
+from supervisor.dsh.stand_in import StandIn
 
 pytestmark = pytest.mark.clients
 
@@ -57,8 +58,11 @@ def test_a_running_supervisor_is_used(run: Any, stand_in: StandIn, dsh: Dsh) -> 
     run(stand_in.options, UP)
     dsh.commands_done.unlink()
     again = dsh.run("Again.", patches=[stand_in.folder / "route.yml"], commands=[UP, "/localmodel"])
-    assert again.commands == [
-        ("success", f"The supervisor answers on port {stand_in.port}.\nstar (port {stand_in.port}): unloaded")
+    ((kind, text),) = again.commands
+    assert kind == "success"
+    assert text.splitlines() == [
+        f"The supervisor answers on port {stand_in.port}. It has the models of {stand_in.folder / 'models.json'}:",
+        f"star (port {stand_in.port}): unloaded",
     ]
     assert len(stand_in.notes("born")) == 1
 
@@ -238,3 +242,11 @@ def test_the_package_is_whole_and_names_its_bundle(dsh: Dsh) -> None:
     dumped = dsh.dump_config()
     assert dumped.code == 0
     assert "id: local-model-supervisor" in dumped.printed
+
+
+def test_the_documents_name_every_option() -> None:
+    rules = (PLUGIN / "lib" / "options.js").read_text().partition("const RULES = {")[2].partition("\n}")[0]
+    options = re.findall(r"^  (\w+):", rules, re.MULTILINE)
+    assert len(options) == 9
+    page = (PLUGIN.parents[3] / "docs" / "supervisor.md").read_text()
+    assert [option for option in options if f"`{option}`" not in page] == []

@@ -23,7 +23,10 @@ function wrong(said) {
 async function status(supervisor, _, signal) {
   const found = await supervisor.find(signal)
   const told = supervisor.complaints.map((complaint) => `Plugin ${complaint}`)
-  if (found.port) return success([`The supervisor answers on port ${found.port}.`, ...found.models.map(line), ...told])
+  if (found.port) {
+    const from = found.config ? ` It has the models of ${found.config}:` : ''
+    return success([`The supervisor answers on port ${found.port}.${from}`, ...found.models.map(line), ...told])
+  }
   if (found.strangers.length) return { kind: 'error', text: [...found.strangers, ...told].join('\n') }
   const ports = supervisor.options.publicPorts.join(', ')
   return success([`The supervisor is not running (nobody listens on port ${ports}). /localmodel start starts it.`, ...told])

@@ -30,7 +30,7 @@ export function ask(port, method, path, { timeoutMs, signal, apiKey } = {}) {
   })
 }
 
-// → { kind: 'supervisor', models } | { kind: 'nobody' } | { kind: 'stranger', why }
+// → { kind: 'supervisor', models, config } | { kind: 'nobody' } | { kind: 'stranger', why }
 export async function look(port, { signal, apiKey } = {}) {
   try {
     const answer = await ask(port, 'GET', '/__supervisor/status', { timeoutMs: LOOK_TIMEOUT_MS, signal, apiKey })
@@ -49,8 +49,9 @@ export function isTimeout(error) {
 function recognise({ status, text }) {
   if (status === 401) return { kind: 'stranger', why: 'it wants an API key (option apiKeyEnv names its variable)' }
   try {
-    const { models } = JSON.parse(text)
-    if (status === 200 && Array.isArray(models) && models.every(isModel)) return { kind: 'supervisor', models }
+    const { pid, config, models } = JSON.parse(text)
+    const isOurs = Number.isInteger(pid) && Array.isArray(models) && models.every(isModel)
+    if (status === 200 && isOurs) return { kind: 'supervisor', models, config }
   } catch {
     // No JSON: told below.
   }

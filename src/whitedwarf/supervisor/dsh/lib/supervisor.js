@@ -27,12 +27,12 @@ export class Supervisor {
     this.log = log
   }
 
-  // → { port, models } of a running one, or { port: null, strangers: [text] }.
+  // → { port, models, config } of a running one, or { port: null, strangers: [text] }.
   async find(signal) {
     const { publicPorts, apiKey } = this.options
     const seen = await Promise.all(publicPorts.map((port) => look(port, { signal, apiKey })))
     const index = seen.findIndex((one) => one.kind === 'supervisor')
-    if (index >= 0) return { port: publicPorts[index], models: seen[index].models }
+    if (index >= 0) return { ...seen[index], port: publicPorts[index] }
     const strangers = publicPorts.map((port, at) => stranger(port, seen[at])).filter(Boolean)
     return { port: null, strangers }
   }
