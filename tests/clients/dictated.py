@@ -59,7 +59,8 @@ def _tokens(answer: ScriptedAnswer) -> list[int]:
     return [*(token for piece in answer.pieces for token in piece), answer.stop_id]
 
 
-def _dictate(script: Path) -> None:
+def dictate(script: Path) -> None:
+    """From now on this process's engine says what is in the script."""
     gguf = open_gguf(bundled_model())
     answers = read_script(script, ScriptWords.of(open_tokenizer(gguf)))
 
@@ -70,6 +71,6 @@ def _dictate(script: Path) -> None:
 
 
 if __name__ == "__main__":
-    _dictate(Path(sys.argv[1]))
+    dictate(Path(sys.argv[1]))
     del sys.argv[1]
     sys.exit(main())

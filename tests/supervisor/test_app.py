@@ -21,6 +21,7 @@ from fakes.desk import (
     server,
     supervised,
 )
+from whitedwarf.supervisor import asgi
 from whitedwarf.supervisor.failures import QueueFullError, StartFailedError, UnloadedError, WaitedTooLongError
 from whitedwarf.supervisor.limits import Overflow
 from whitedwarf.supervisor.upstream import Address
@@ -156,6 +157,18 @@ async def test_failures_have_the_status_that_makes_clients_do_what_helps(
     assert ("retry-after" in headers) == (status in (429, 503))
 
 
+async def test_a_bug_of_ours_is_logged_and_answered(
+    down: Supervised, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken() -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(down.desk, "status", broken)
+    assert (await asked(down.port, get("/v1/models")))[0] == 500
+    assert "a bug" in caplog.text
+    assert (await asked(down.port, get("/health")))[0] == 200
+
+
 async def test_another_models_name_is_refused_and_any_other_name_is_not() -> None:
     async with server(echo) as address, supervised(address, kinds=("managed", "managed")) as it:
         status, _, body = await asked(it.port, post({"model": "two", "messages": []}))
@@ -219,6 +232,17 @@ async def test_a_slow_body_holds_nothing(down: Supervised) -> None:
     for byte in request[:-1]:
         await client.send(bytes([byte]))
     assert (await asked(down.port, get("/health")))[0] == 200
+    assert down.desk.visits == []
+    await client.close()
+
+
+async def test_a_body_that_stops_coming_is_given_up(down: Supervised, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asgi, "BODY_STALL_S", 0.1)
+    client = await Client.to(down.port)
+    await client.send(post({"x": 1})[:-1])
+    status, headers, _ = await client.answer()
+    assert (status, headers["connection"]) == (408, "close")
+    assert await client.reader.read() == b""
     assert down.desk.visits == []
     await client.close()
 

@@ -23,6 +23,7 @@ from fakes.desk import (
 )
 from whitedwarf.supervisor.forward import back, joined, onward
 from whitedwarf.supervisor.upstream import Address
+from whitedwarf.web.auth import ApiKeys
 
 pytestmark = pytest.mark.anyio
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -70,6 +71,7 @@ def test_only_the_headers_of_the_connection_are_left_out() -> None:
     assert onward(sent) == ((b"x-mine", b"1"), (b"authorization", b"Bearer local"), (b"x-mine", b"2"))
     assert onward(sent, "key")[-1] == (b"authorization", b"Bearer key")
     assert len(onward(sent, "key")) == 3
+    assert onward(sent, keeps_keys=False) == ((b"x-mine", b"1"), (b"x-mine", b"2"))
     received = ((b"Transfer-Encoding", b"chunked"), (b"Content-Type", b"a"), (b"Keep-Alive", b"5"), (b"Server", b"x"))
     assert back(received, 200) == ((b"content-type", b"a"), (b"server", b"x"))
     assert back(received, 400)[-1] == (b"connection", b"close")
@@ -260,3 +262,10 @@ async def test_an_external_server_gets_its_key_and_not_the_clients(monkeypatch: 
         head = talk.requests[0][0].lower()
         assert b"authorization: bearer secret\r\n" in head
         assert b"mine" not in head
+
+
+async def test_a_key_of_ours_is_not_told_to_somebody_elses_server() -> None:
+    talk = Counted(answer(b"{}"))
+    async with server(talk) as address, supervised(address, kinds=("external",), keys=ApiKeys(["ours"])) as it:
+        assert (await asked(it.port, post({}, more=b"Authorization: Bearer ours\r\n")))[0] == 200
+        assert b"ours" not in talk.requests[0][0]

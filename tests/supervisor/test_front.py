@@ -216,6 +216,16 @@ async def test_a_head_that_does_not_come_ends_the_connection(monkeypatch: pytest
             await client.close()
 
 
+async def test_a_connection_that_idles_is_closed_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(front, "IDLE_TIMEOUT_S", 0.1)
+    async with supervised(DOWN) as it:
+        client = await Client.to(it.port)
+        await client.send(get("/health"))
+        assert (await client.answer())[0] == 200
+        assert await client.reader.read() == b""
+        await client.close()
+
+
 async def test_a_client_that_does_not_read_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(front, "STALL_TIMEOUT_S", 0.2)
 

@@ -86,6 +86,9 @@ class App:
                 await self._answer(model, request, receive, send)
         except ClientLeftError:
             self.metrics.count(model.key if model else "", _CLIENT_LEFT)
+        except Exception:
+            _log.exception("request_failed", extra={"path": request.path})  # the front tells nobody
+            raise
 
     async def _answer(self, model: Model, request: Request, receive: Receive, send: Send) -> None:
         if request.method == "OPTIONS":
@@ -152,7 +155,8 @@ class App:
 
     async def _forward(self, model: Model, request: Request, body: bytes, outlet: Outlet, visit: Visit) -> None:
         if isinstance(model, ExternalModel):
-            headers = onward(request.headers, key_of(model.api_key_variable))
+            # Where we ask for keys, the client's is one of ours: nothing for somebody else's server.
+            headers = onward(request.headers, key_of(model.api_key_variable), keeps_keys=self._gate.keys is None)
             await pass_on(visit.running.address, request, headers, body, outlet)
             return
 

@@ -24,6 +24,7 @@ from whitedwarf.supervisor.residence import External, Resident, Stay, again, is_
 from whitedwarf.supervisor.running import Running
 from whitedwarf.supervisor.schedule import (
     Admit,
+    Needs,
     Refuse,
     Rules,
     Situation,
@@ -303,15 +304,11 @@ class Desk:
             self._do(step)
 
     def _situation(self) -> Situation:
-        has_budget = self.config.memory_budget_bytes is not None
-        residents = self._residents.values()
+        tickets = self._waiters.tickets
         return Situation(
-            models={
-                resident.model.key: needs_of(resident.model, resident.memory_bytes() if has_budget else 0)
-                for resident in residents
-            },
-            places=tuple(resident.stay.place for resident in residents if resident.stay is not None),
-            tickets=self._waiters.tickets,
+            models={key: self._needs(self._residents[key]) for key in {ticket.key for ticket in tickets}},
+            places=tuple(one.stay.place for one in self._residents.values() if one.stay is not None),
+            tickets=tickets,
             rules=Rules(
                 budget_bytes=self.config.memory_budget_bytes,
                 swap_policy=self.config.swap_policy,
@@ -320,6 +317,10 @@ class Desk:
             ),
             now_s=self._clock(),
         )
+
+    def _needs(self, resident: Resident) -> Needs:
+        has_budget = self.config.memory_budget_bytes is not None
+        return needs_of(resident.model, resident.memory_bytes() if has_budget else 0)
 
     def _do(self, step: Step) -> None:
         match step:

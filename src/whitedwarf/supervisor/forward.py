@@ -28,17 +28,17 @@ _OF_CONNECTION = frozenset(
     }
 )
 _OURS = _OF_CONNECTION | {b"host", b"content-length", b"expect"}
+_KEYS = frozenset({b"authorization", b"x-api-key"})
 _AT_ROOT = frozenset({"/health", "/props", "/metrics", "/slots"})
 
 
-def onward(headers: Headers, api_key: str | None = None) -> Headers:
-    """A client's headers for the server behind. `api_key` replaces the client's."""
+def onward(headers: Headers, api_key: str | None = None, *, keeps_keys: bool = True) -> Headers:
+    """A client's headers for the server behind. `api_key` replaces the client's; some are for us alone."""
     dropped = _OURS | _named(headers)
-    if api_key is None:
-        return tuple(one for one in headers if one[0] not in dropped)
-    dropped |= {b"authorization", b"x-api-key"}
-    kept = (one for one in headers if one[0] not in dropped)
-    return (*kept, (b"authorization", f"Bearer {api_key}".encode()))
+    if api_key is not None or not keeps_keys:
+        dropped |= _KEYS
+    kept = tuple(one for one in headers if one[0] not in dropped)
+    return kept if api_key is None else (*kept, (b"authorization", f"Bearer {api_key}".encode()))
 
 
 def back(headers: Headers, status: int) -> Headers:

@@ -14,6 +14,7 @@ import socket
 import sys
 from dataclasses import replace
 from enum import Enum, auto
+from types import FrameType
 
 from whitedwarf.errors import UsageError, WhitedwarfError
 from whitedwarf.supervisor import memory
@@ -45,6 +46,7 @@ class _Order(Enum):
 
 def run_supervisor(config: SupervisorConfig, keys: ApiKeys | None) -> int:
     """Serve the models of a config until a signal; the exit code. WhitedwarfError where it cannot begin."""
+    signal.signal(signal.SIGHUP, _too_early)  # it would end us until it is heeded
     _open_standard_streams()
     _log_to_stderr()
     config = _with_budget(config, None)
@@ -56,6 +58,10 @@ def run_supervisor(config: SupervisorConfig, keys: ApiKeys | None) -> int:
             return runner.run(_Supervision(config, keys).run(listeners))
     finally:
         give_back(listeners.values())
+
+
+def _too_early(number: int, frame: FrameType | None) -> None:
+    """The config has just been read."""
 
 
 def _open_standard_streams() -> None:

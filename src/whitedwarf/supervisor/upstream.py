@@ -13,6 +13,7 @@ import ssl
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import cast
 from urllib.parse import urlsplit
 
@@ -162,7 +163,7 @@ async def _whole(exchange: Exchange) -> bytes:
 
 async def _connect(address: Address) -> "_Wire":
     loop = asyncio.get_running_loop()
-    context = ssl.create_default_context() if address.is_tls else None
+    context = _tls() if address.is_tls else None
     where = f"{address.host} port {address.port}"
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT_S):
@@ -171,6 +172,12 @@ async def _connect(address: Address) -> "_Wire":
         why = "no answer" if isinstance(error, TimeoutError) else getattr(error, "strerror", None) or error
         raise UpstreamDownError(f"cannot reach the server at {where}: {why}") from error
     return wire
+
+
+@cache
+def _tls() -> ssl.SSLContext:
+    """Reading the machine's certificates takes longer than a connection; they are the same each time."""
+    return ssl.create_default_context()
 
 
 def _request(address: Address, method: str, target: str, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> bytes:

@@ -59,7 +59,8 @@ def supervising(folder: Path, *models: Mapping[str, Any], **top: Any) -> Iterato
     """With these models; ended in order, and then no process names the folder any more."""
     config = folder / "models.json"
     with_ports = [{"publicPort": free_port(), **model} for model in models]
-    told = {"models": with_ports, "startSettleSec": 0, "stateDir": str(folder / "state"), **top}
+    ports = {"internalBase": free_port()}
+    told = {"models": with_ports, "ports": ports, "startSettleSec": 0, "stateDir": str(folder / "state"), **top}
     config.write_text(json.dumps(told))
     command = [sys.executable, "-m", "whitedwarf", "supervise", config]
     with (folder / "supervisor.log").open("w") as log:

@@ -5,6 +5,7 @@ The routes are always those that `export-routes` writes.
 
 import json
 import os
+import re
 import sys
 import time
 from pathlib import Path
@@ -14,6 +15,7 @@ import httpx2
 import psutil
 import pytest
 
+from clients.server_process import whole
 from supervisor.dsh.agent import Dsh, Finished, ended, route, settle
 from supervisor.dsh.supervised import Supervised, asked, names, played, supervising
 
@@ -184,13 +186,33 @@ def letters_said(port: int) -> int:
     return int(slot["next_token"][0]["n_decoded"]) if slot["is_processing"] and slot.get("next_token") else 0
 
 
-def test_our_own_engine_does_a_task(dsh: Dsh, tmp_path: Path) -> None:
-    # DSH's first prompt has 8,200 tokens by nano's tokenizer. What so small a model says to it is its own affair.
-    model = {"name": "nano", "path": str(NANO), "ctxSize": 32_768}
+def test_our_own_engine_does_a_task_and_knows_it_again_after_it_was_unloaded(dsh: Dsh, tmp_path: Path) -> None:
+    # DSH's first prompt has 8,200 tokens by nano's tokenizer. What so small a model would say to it, and which tools it
+    # would call, is nobody's wish: its words are dictated.
+    answers = [whole("I think.</think>Paris."), whole("I think.</think>Madrid.")]
+    model = {"name": "nano", "path": str(NANO), "ctxSize": 32_768, "env": dictating(tmp_path, answers)}
     with supervising(tmp_path, model) as supervised:
-        done = dsh.run("What is the capital of France?", patches=[supervised.export()])
-        assert done.code == 0, done.told
-        assert supervised.model["start_count"] == 1
+        patch = supervised.export()
+        first = dsh.run("--json", "What is the capital of France? " + "It is a large one. " * 250, patches=[patch])
+        url = f"http://127.0.0.1:{supervised.port}/__supervisor"
+        httpx2.post(f"{url}/unload", timeout=30).raise_for_status()
+        second = dsh.run("--session-id", first.session, "And of Spain?", patches=[patch])
+        assert (first.code, second.code) == (0, 0), second.told
+        assert supervised.model["start_count"] == 2
+        log = httpx2.get(f"{url}/logs", timeout=10).text
+    found = re.findall(r"prompt=(\d+) cached=(\d+) .*reuse=disk", log)
+    assert [int(prompt) > int(cached) > 8000 for prompt, cached in found] == [True], log
+
+
+def dictating(folder: Path, answers: list[dict[str, object]]) -> dict[str, str]:
+    """The environment in which `python -m whitedwarf serve` says these things, anew from the first in each process."""
+    script, start = folder / "answers.jsonl", folder / "start" / "sitecustomize.py"
+    script.write_text("".join(json.dumps(answer) + "\n" for answer in answers))
+    start.parent.mkdir()
+    tests = Path(__file__).resolve().parents[2]
+    lines = ("import sys", "from pathlib import Path", f"sys.path.append({str(tests)!r})")
+    start.write_text("\n".join((*lines, "from clients.dictated import dictate", f"dictate(Path({str(script)!r}))\n")))
+    return {"PYTHONPATH": os.pathsep.join([str(start.parent), *filter(None, [os.environ.get("PYTHONPATH")])])}
 
 
 # The plugin with the real supervisor
