@@ -292,7 +292,7 @@ async def test_idle_models_go_and_looking_at_them_does_not_keep_them(tmp_path: P
         await it.chat("a")
         while it.living():
             assert (await it.get("a", "/v1/models")).status == 200
-            assert (await it.get("a", "/props")).status in (200, 503)
+            assert (await it.get("a", "/props")).status in (200, 502, 503)  # 502: it went while it was asked
             await asyncio.sleep(0.02)
         while (await it.status("a"))["state"] == "stopping":  # its end is noticed a moment after it
             await asyncio.sleep(0.02)
