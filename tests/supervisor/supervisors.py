@@ -41,7 +41,7 @@ class Supervisor:
 
     @property
     def text(self) -> str:
-        return self.said.read_text(encoding="utf-8")
+        return self.said.read_text(encoding="utf-8") if self.said.exists() else ""
 
     @property
     def pid(self) -> int:

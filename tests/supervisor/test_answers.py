@@ -52,6 +52,12 @@ def test_a_full_queue_is_a_429() -> None:
     assert answers.failure(QueueFullError("64 wait")).status == 429
 
 
+@pytest.mark.parametrize(("held_s", "told"), [(None, b"5"), (59.2, b"60"), (0.0, b"1")])
+def test_a_start_that_failed_says_when_it_may_be_tried_again(held_s: float | None, told: bytes) -> None:
+    error = StartFailedError("it did not start", is_permanent=False, retry_after_s=held_s)
+    assert dict(answers.failure(error).headers)[b"retry-after"] == told
+
+
 @pytest.mark.parametrize("text", ["caf\u00e9", "\ud800", 'a"\\\n'])
 def test_any_text_can_be_told(text: str) -> None:
     answer = answers.refusal(400, text)

@@ -276,3 +276,22 @@ async def test_a_second_order_waits_for_the_end_of_a_load_as_the_first_does() ->
         assert late.is_in
         assert at.launches.most_alive == 1
         await late.leave()
+
+
+async def test_a_model_that_left_the_config_is_not_started_for_a_request_that_it_failed() -> None:
+    """Also not where its process is gone by then: the others go on."""
+    async with room(managed("a", group="g"), managed("b", group="g")) as at:
+        for is_gone in (False, True):
+            await at.desk.reload(config_of(managed("a", group="g"), managed("b", group="g")))
+            [guest] = await guests(at, "a")
+            await at.desk.reload(config_of(managed("b", group="g")))
+            at.launches.last.die()
+            if is_gone:
+                await turns()
+            assert guest.visit is not None
+            with pytest.raises(UnloadedError, match="no longer in the config"):
+                await guest.visit.renew()
+            await guest.leave()
+            await at.ask("b")
+            await at.desk.unload()
+        assert at.launches.starts == ["a", "b", "a", "b"]

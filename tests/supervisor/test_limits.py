@@ -229,6 +229,15 @@ async def test_a_slow_counter_holds_up_one_request_a_minute(monkeypatch: pytest.
         assert await at.check(9999) == Overflow(9999, 4096)
 
 
+async def test_a_counter_that_broke_off_with_its_process_is_asked_in_the_next_one() -> None:
+    async with scene() as at:
+        well = at.running
+        at.running = at.process(Address("127.0.0.1", 1), 4096)  # which has not been seen to end
+        assert await at.check(9999) is None
+        at.running = well
+        assert await at.check(9999) == Overflow(9999, 4096)
+
+
 async def test_a_server_that_is_gone_passes() -> None:
     async with scene() as at:
         at.running = at.process(Address("127.0.0.1", 1), 4096)

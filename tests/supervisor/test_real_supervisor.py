@@ -1,9 +1,10 @@
-"""The whole supervisor over a real llama-server and over our own engine (spec/supervisor.md 7, those with R)."""
+"""The whole supervisor over the real llama-server, and over our own engine with nano (spec/supervisor.md 7, R)."""
 
 import asyncio
 import json
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -11,148 +12,223 @@ from typing import Any
 import psutil
 import pytest
 
-from supervisor.children import is_alive, until
-from supervisor.supervisors import JSON, Supervisor, model_of, read_to_the_end, supervisor
+from supervisor.children import free_port, is_alive, until
+from supervisor.supervisors import Supervisor, supervisor
 from whitedwarf.supervisor.failures import UpstreamCutError
 from whitedwarf.supervisor.upstream import Address, Answer, Exchange, ask, begin
-from whitedwarf.weights.store import bundled_model
 
-pytestmark = [pytest.mark.anyio]
+pytestmark = [pytest.mark.anyio, pytest.mark.clients]
+
+NANO = Path(__file__).resolve().parents[2] / "src" / "whitedwarf" / "data" / "nano.gguf"
 
 
-def real(folder: Path, server: Path, markov: Path, *keys: str, words: tuple[str, ...] = (), **more: Any) -> Any:
-    models = [{**model_of(folder, key), "path": str(markov), "ctxSize": 1024, **more} for key in keys]
+def entry(key: str, path: Path, **more: Any) -> dict[str, Any]:
+    ports = {"publicPort": free_port(), "internalPort": free_port()}
+    return {"name": key, "path": str(path), **ports, **more}
+
+
+def real(folder: Path, llama_server: Path, *models: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {
-        "llamaServer": {"bin": str(server), "args": ["-np", "1", "--jinja", *words]},
+        "llamaServer": {"bin": str(llama_server), "args": ["--jinja", "-np", "1"]},
         "stateDir": str(folder / "state"),
         "logDir": str(folder / "logs"),
         "startSettleSec": 0,
         "checkIntervalSec": 0.2,
-        "models": models,
+        "defaults": {"ctxSize": 1024},
+        "models": list(models),
+        **more,
     }
 
 
-def processes_of(it: Supervisor) -> list[int]:
+def pids_of(it: Supervisor) -> list[int]:
     return [child.pid for child in psutil.Process(it.pid).children()]
 
 
-async def direct(it: Supervisor, key: str, body: dict[str, Any]) -> Answer:
-    """The same request to the server behind."""
-    port = (await it.status(key))["internal_port"]
-    raw = json.dumps(body).encode()
-    return await ask(Address("127.0.0.1", port), "POST", "/v1/chat/completions", JSON, raw, timeout_s=60)
+async def say(it: Supervisor, key: str, text: str, **more: Any) -> Answer:
+    body = {"messages": [{"role": "user", "content": text}], "temperature": 0, **more}
+    return await ask(it.address(key), "POST", "/v1/chat/completions", JSON, json.dumps(body).encode(), timeout_s=60)
 
 
-async def endless(it: Supervisor, key: str) -> Exchange:
-    body = {"messages": [{"role": "user", "content": "go on a"}], "stream": True, "temperature": 0}
-    exchange = await begin(it.address(key), "POST", "/v1/chat/completions", JSON, json.dumps(body).encode())
+JSON = ((b"Content-Type", b"application/json"),)
+
+
+def content(answer: Answer) -> str:
+    assert answer.status == 200, answer.body
+    return str(json.loads(answer.body)["choices"][0]["message"]["content"])
+
+
+async def endless(address: Address) -> Exchange:
+    """The alphabet again and again."""
+    body = {"messages": [{"role": "user", "content": "a"}], "stream": True, "max_tokens": 100_000}
+    exchange = await begin(address, "POST", "/v1/chat/completions", JSON, json.dumps(body).encode())
     assert exchange.status == 200
     await exchange.next_bytes()
     return exchange
 
 
-@pytest.mark.clients
-async def test_first_requests_share_a_start_and_a_killed_server_is_replaced(
+async def rest(exchange: Exchange) -> bytes:
+    return b"".join([piece async for piece in exchange.pieces()])
+
+
+async def test_a_task_and_its_title_share_the_first_start(tmp_path: Path, llama_server: Path, markov: Path) -> None:
+    async with supervisor(tmp_path, real(tmp_path, llama_server, entry("m", markov)), limit_s=120) as it:
+        assert pids_of(it) == []
+        answers = await asyncio.gather(say(it, "m", "count from 5"), say(it, "m", "its title?"))
+        assert [content(answer) for answer in answers] == ["43210", "OK"]
+        assert (await it.status("m"))["start_count"] == 1
+        assert (await it.status("m"))["context_size"] == 1024
+
+
+async def test_a_stream_that_is_killed_is_cut_and_the_next_request_starts_anew(
     tmp_path: Path, llama_server: Path, markov: Path
 ) -> None:
-    async with supervisor(tmp_path, real(tmp_path, llama_server, markov, "m")) as it:
-        answers = await asyncio.gather(it.chat("m", "count 5"), it.chat("m", "title"))
-        assert [answer.status for answer in answers] == [200, 200]
-        [child] = processes_of(it)
-        stream = await endless(it, "m")
-        async with stream:
-            os.kill(child, signal.SIGKILL)
+    async with supervisor(tmp_path, real(tmp_path, llama_server, entry("m", markov)), limit_s=120) as it:
+        async with await endless(it.address("m")) as stream:
+            os.kill((await it.status("m"))["pid"], signal.SIGKILL)
             with pytest.raises(UpstreamCutError):
-                await read_to_the_end(stream)
-        assert (await it.chat("m", "count 5")).status == 200
+                await rest(stream)
+        assert content(await say(it, "m", "count from 3")) == "210"
         assert (await it.status("m"))["start_count"] == 2
 
 
-@pytest.mark.clients
-async def test_two_real_models_take_turns(tmp_path: Path, llama_server: Path, markov: Path) -> None:
-    async with supervisor(tmp_path, real(tmp_path, llama_server, markov, "a", "b")) as it:
-        for _ in range(3):
-            answers = await asyncio.gather(*(it.chat(key, "count 3") for key in "abab"))
-            assert [json.loads(answer.body)["model"] for answer in answers] == ["a", "b", "a", "b"]
-            assert len(processes_of(it)) == 1
-
-
-@pytest.mark.clients
-async def test_a_client_that_leaves_frees_the_slot(tmp_path: Path, llama_server: Path, markov: Path) -> None:
-    async with supervisor(tmp_path, real(tmp_path, llama_server, markov, "m")) as it:
-        async with await endless(it, "m"):
-            assert (await it.status("m"))["in_flight"] == 1
-        began = time.monotonic()
-        while (await it.status("m"))["in_flight"] or json.loads((await it.get("m", "/slots")).body)[0]["is_processing"]:
+async def test_who_leaves_a_stream_frees_its_slot_within_a_second(
+    tmp_path: Path, llama_server: Path, markov: Path
+) -> None:
+    config = real(tmp_path, llama_server, entry("m", markov, ctxSize=32768), idleTimeoutSec=1)
+    async with supervisor(tmp_path, config, limit_s=120) as it:
+        stream = await endless(it.address("m"))
+        stream.close()
+        left_s = time.monotonic()
+        while json.loads((await it.get("m", "/slots")).body)[0]["is_processing"]:
+            await asyncio.sleep(0.02)
+        assert time.monotonic() - left_s < 1
+        assert (await it.status("m"))["in_flight"] == 0
+        while (await it.status("m"))["state"] != "unloaded":  # from then on it is idle
             await asyncio.sleep(0.05)
-        assert time.monotonic() - began < 5
+        assert pids_of(it) == []
 
 
-@pytest.mark.clients
-async def test_the_end_does_not_wait_for_an_open_stream(tmp_path: Path, llama_server: Path, markov: Path) -> None:
-    async with supervisor(tmp_path, real(tmp_path, llama_server, markov, "m")) as it:
-        async with await endless(it, "m") as stream:
-            [child] = processes_of(it)
-            began = time.monotonic()
-            os.kill(it.pid, signal.SIGTERM)
-            with pytest.raises(UpstreamCutError):
-                await read_to_the_end(stream)
-            assert await it.code() == 0
-        assert time.monotonic() - began < 15
+async def test_streams_through_the_supervisor_are_those_of_the_server(
+    tmp_path: Path, llama_server: Path, markov: Path
+) -> None:
+    async with supervisor(tmp_path, real(tmp_path, llama_server, entry("m", markov)), limit_s=120) as it:
+        body = {"messages": [{"role": "user", "content": "9"}], "stream": True, "temperature": 0}
+        await say(it, "m", "wake up")
+        told = []
+        for port in ((await it.status("m"))["internal_port"], it.address("m").port):
+            where = Address("127.0.0.1", port)
+            async with await begin(where, "POST", "/v1/chat/completions", JSON, json.dumps(body).encode()) as exchange:
+                told.append([json.loads(event[6:]) for event in (await rest(exchange)).split(b"\n\n")[:-2]])
+        deltas = [[event["choices"][0]["delta"] for event in events if event["choices"]] for events in told]
+        assert deltas[0] == deltas[1]
+        assert len(deltas[0]) > 9
+
+
+async def test_two_models_take_turns_and_are_never_both_there(tmp_path: Path, llama_server: Path, markov: Path) -> None:
+    config = real(tmp_path, llama_server, entry("one", markov), entry("two", markov))
+    async with supervisor(tmp_path, config, limit_s=120) as it:
+        most = 0
+
+        async def watch() -> None:
+            nonlocal most
+            while True:
+                most = max(most, len(pids_of(it)))
+                await asyncio.sleep(0.01)
+
+        watching = asyncio.create_task(watch())
+        try:
+            for _ in range(3):
+                answers = await asyncio.gather(*(say(it, key, "count from 4") for key in ("one", "two", "one")))
+                assert [content(answer) for answer in answers] == ["3210"] * 3
+        finally:
+            watching.cancel()
+        assert most == 1
+
+
+async def test_another_model_waits_until_a_stream_has_ended(tmp_path: Path, llama_server: Path, markov: Path) -> None:
+    config = real(tmp_path, llama_server, entry("one", markov, ctxSize=4096), entry("two", markov))
+    async with supervisor(tmp_path, config, limit_s=120) as it:
+        async with await endless(it.address("one")) as stream:
+            waiting = asyncio.create_task(say(it, "two", "count from 2"))
+            assert (await rest(stream)).endswith(b"data: [DONE]\n\n")
+        assert content(await waiting) == "10"
+
+
+async def test_an_open_stream_does_not_hold_up_the_end(tmp_path: Path, llama_server: Path, markov: Path) -> None:
+    config = real(tmp_path, llama_server, entry("m", markov, ctxSize=32768))
+    async with (
+        supervisor(tmp_path, config, limit_s=120) as it,
+        await endless(it.address("m")) as stream,
+    ):
+        [child] = pids_of(it)
+        began_s = time.monotonic()
+        os.kill(it.pid, signal.SIGTERM)
+        with pytest.raises(UpstreamCutError):
+            await rest(stream)
+        assert await it.code() == 0
+        assert time.monotonic() - began_s < 10  # llama-server alone takes half a minute
         assert not is_alive(child)
 
 
-@pytest.mark.clients
-async def test_the_soft_limit_says_what_the_server_would_say(tmp_path: Path, llama_server: Path, markov: Path) -> None:
-    config = real(tmp_path, llama_server, markov, "m", softContextLimit=600)
-    async with supervisor(tmp_path, config) as it:
-        assert (await it.chat("m", "x" * 100 + "!")).status == 200
-        over = {"messages": [{"role": "user", "content": "x" * 2000}]}
-        theirs = await direct(it, "m", over)
-        real_one = await it.chat("m", "x" * 2000)
-        assert (real_one.status, real_one.body) == (theirs.status, theirs.body)
-        ours = await it.chat("m", "y" * 800)
-        facts = json.loads(ours.body)["error"]
-        assert (ours.status, facts["n_ctx"]) == (400, 600)
-        numbers = [(facts["n_prompt_tokens"], json.loads(theirs.body)["error"]["n_prompt_tokens"]), (600, 1024)]
-        expected = theirs.body
-        for mine, other in numbers:
-            expected = expected.replace(str(other).encode(), str(mine).encode())
-        assert ours.body == expected
-        streamed = await it.chat("m", "z" * 800, stream=True)
-        assert (streamed.status, streamed.body) == (400, ours.body)
-        assert (await it.status("m"))["counting"] == "exact"
-        assert (await it.chat("m", "y" * 800)).status == 200  # grace
+async def test_a_supervisor_that_is_killed_takes_its_server_with_it(
+    tmp_path: Path, llama_server: Path, markov: Path
+) -> None:
+    config = real(tmp_path, llama_server, entry("m", markov))
+    async with supervisor(tmp_path, config, limit_s=120) as it:
+        assert content(await say(it, "m", "count from 1")) == "0"
+        [child] = pids_of(it)
+        os.kill(it.pid, signal.SIGKILL)
+        await it.code()
+        if sys.platform == "linux":
+            await until(lambda: not is_alive(child))
+        it.said.write_text("")
+        await it.begin()
+        await it.ready()
+        assert content(await say(it, "m", "count from 1")) == "0"
 
 
-@pytest.mark.clients
-async def test_a_real_context_below_the_soft_limit_lowers_it(tmp_path: Path, llama_server: Path, markov: Path) -> None:
-    config = real(tmp_path, llama_server, markov, "m", softContextLimit=600)
-    config["llamaServer"]["args"] = ["-np", "2", "--no-kv-unified", "--jinja"]
-    async with supervisor(tmp_path, config) as it:
-        assert (await it.chat("m", "count 3")).status == 200
-        status = await it.status("m")
-        assert (status["context_size"], status["soft_limit"]) == (512, 300)
-        assert any("lowered from 600 to 300" in warning for warning in status["warnings"])
+async def test_what_was_read_outlives_a_release(tmp_path: Path, llama_server: Path, markov: Path) -> None:
+    config = real(tmp_path, llama_server, entry("m", markov))
+    prompt = "x" * 600 + " count from 5"
+    async with supervisor(tmp_path, config, limit_s=120) as it:
+        await say(it, "m", prompt)
+        await it.order("m", "unload")
+        assert pids_of(it) == []
+        answer = await say(it, "m", prompt)
+    assert content(answer) == "43210"
+    assert json.loads(answer.body)["usage"]["prompt_tokens_details"]["cached_tokens"] > 500
 
 
-async def test_our_own_engine_comes_and_goes_with_its_state(tmp_path: Path) -> None:
+async def test_a_soft_limit_is_exact_and_speaks_as_llama_server_does(
+    tmp_path: Path, llama_server: Path, markov: Path
+) -> None:
+    config = real(tmp_path, llama_server, entry("m", markov, ctxSize=2048, softContextLimit=1500))
+    async with supervisor(tmp_path, config, limit_s=120) as it:
+        refused = await say(it, "m", "y" * 1700 + "?")
+        tokens = json.loads(refused.body)["error"]["n_prompt_tokens"]
+        said = f"request ({tokens} tokens) exceeds the available context size (1500 tokens), try increasing it"
+        error = {"code": 400, "message": said, "type": "exceed_context_size_error", "n_prompt_tokens": tokens}
+        whole = json.dumps({"error": {**error, "n_ctx": 1500}}, separators=(",", ":")).encode()
+        assert (refused.status, refused.body) == (400, whole)
+        assert content(await say(it, "m", "y" * 1700 + "?")) == "OK"  # its summary
+        over = await say(it, "m", "z" * 3000 + "?")
+        assert json.loads(over.body)["error"]["n_ctx"] == 2048
+
+
+async def test_our_own_engine_is_released_and_remembers_its_prompts(tmp_path: Path) -> None:
+    words = "Tell me what you know about the capital cities of these countries: " + "France, Norway, " * 450
     config = {
         "stateDir": str(tmp_path / "state"),
-        "logDir": str(tmp_path / "logs"),
+        "checkIntervalSec": 0.2,
         "startSettleSec": 0,
-        "models": [{**model_of(tmp_path, "nano"), "path": str(bundled_model()), "backend": "whitedwarf"}],
+        "models": [entry("nano", NANO, ctxSize=8192, idleTimeoutSec=1)],
     }
-    async with supervisor(tmp_path, config) as it:
-        assert (await it.chat("nano", "Hello", max_tokens=4)).status == 200
-        [child] = processes_of(it)
-        unloaded = await it.order("nano", "unload")
-        assert unloaded.status == 200
-        assert not is_alive(child)
-        assert (await it.chat("nano", "Hello", max_tokens=4)).status == 200
-        status = await it.status("nano")
-        assert (status["state"], status["start_count"]) == ("loaded", 2)
-        long = await it.chat("nano", "word " * 2 * status["soft_limit"], max_tokens=4)
-        assert json.loads(long.body)["error"]["type"] == "exceed_context_size_error"
-        assert (await it.status("nano"))["counting"] == "exact"
-    await until(lambda: not is_alive(child))
+    async with supervisor(tmp_path, config, limit_s=120) as it:
+        cached = []
+        for _ in range(2):
+            answer = await say(it, "nano", words, max_tokens=8)
+            cached.append(json.loads(answer.body)["usage"]["prompt_tokens_details"]["cached_tokens"])
+            while pids_of(it):
+                await asyncio.sleep(0.05)
+    assert cached[0] < 100
+    assert cached[1] == 2048

@@ -5,6 +5,7 @@ failures avoid the words by which clients recognise other failures (spec/supervi
 """
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 
 from whitedwarf.errors import UsageError
@@ -99,7 +100,7 @@ def failure(error: Exception) -> Answer:
         case StartFailedError(is_permanent=True):
             return refusal(400, _with_tail(error), INVALID)
         case StartFailedError():
-            return refusal(503, _with_tail(error), UNAVAILABLE, _later())
+            return refusal(503, _with_tail(error), UNAVAILABLE, _later(error.retry_after_s))
         case QueueFullError():
             return refusal(429, str(error), "rate_limit_error", _later())
         case WaitedTooLongError() | UnloadedError():
@@ -151,8 +152,9 @@ def _with_tail(error: StartFailedError) -> str:
     return "\n".join([str(error), "Its last words:", *tail]) if tail else str(error)
 
 
-def _later() -> Headers:
-    return ((b"retry-after", b"%d" % _RETRY_AFTER_S),)
+def _later(after_s: float | None = None) -> Headers:
+    seconds = _RETRY_AFTER_S if after_s is None else max(1, math.ceil(after_s))
+    return ((b"retry-after", b"%d" % seconds),)
 
 
 def _answer(status: int, body: bytes, kind: bytes, more: Iterable[tuple[bytes, bytes]] = ()) -> Answer:

@@ -68,6 +68,7 @@ class Counter:
         counter = counter_of(path)
         if running is not self._running:  # another process, perhaps of another build
             self._running, self._without = running, set()
+            self._paused_until_s = float("-inf")
         if counter is None or counter in self._without or self._clock() < self._paused_until_s:
             return None
         try:

@@ -271,6 +271,8 @@ class Desk:
         model = resident.model
         if self._is_closed:
             raise UnloadedError("the supervisor ends")
+        if resident.is_removed:  # meanwhile: a renewal knows the model from before
+            raise UnloadedError(f"model {model.key!r} is no longer in the config")
         if (failure := resident.held_failure(self._clock())) is not None:
             raise failure
         waiting = self._waiters.count(model.key)

@@ -92,8 +92,8 @@ async def pass_on_twice(
     body: bytes,
     outlet: Outlet,
     renew: Callable[[], Awaitable[Address]],
-) -> bool:
-    """The same; where nothing came, once more to what `renew` gives. Whether that was needed."""
+) -> None:
+    """The same; where nothing came, once more to what `renew` gives."""
     headers = onward(request.headers)
     try:
         await pass_on(address, request, headers, body, outlet)
@@ -101,8 +101,6 @@ async def pass_on_twice(
         if outlet.has_begun:
             raise
         await pass_on(await renew(), request, headers, body, outlet)
-        return True
-    return False
 
 
 def _is_stream(exchange: Exchange) -> bool:

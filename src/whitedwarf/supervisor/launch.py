@@ -46,7 +46,6 @@ class RunningModel:
         self.address = started.address
         self.headers: Headers = started.headers
         self.context_size = facts.context_size
-        self.build = facts.build
         self.warnings = warnings
         self.started_s = took_s
         self._saving: asyncio.Future[bool] | None = None

@@ -162,12 +162,22 @@ class _Supervision:
 
     # Another config
 
+    def _check_lasting(self, config: SupervisorConfig) -> None:
+        """Sockets stay as they were bound, and whatever runs has its record and its log where it began."""
+        before = self._config
+        for name, was, now in (
+            ("host", before.host, config.host),
+            ("stateDir", str(before.state_folder), str(config.state_folder)),
+            ("logDir", str(before.log_folder), str(config.log_folder)),
+        ):
+            if now != was:
+                raise UsageError(f"{name} is {now!r} now, was {was!r}; that needs a restart")
+
     async def _reload(self) -> None:
         """All of it is checked, and new ports are taken, before anything changes."""
         config = _with_budget(read_config(self._config.source), self._config)
         keys = keys_of(config)
-        if config.host != self._config.host:
-            raise UsageError(f"host is {config.host!r} now, was {self._config.host!r}; that needs a restart")
+        self._check_lasting(config)
         before = {model.public_port for model in self._config.models}
         now = {model.public_port for model in config.models}
         added = take_ports(config.host, [model for model in config.models if model.public_port not in before])

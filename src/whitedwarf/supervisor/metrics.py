@@ -60,7 +60,7 @@ class Metrics:
         """A request is sent again."""
         self._replays[model] += 1
 
-    def text(self, models: Iterable[ModelStatus], connections: int | None = None) -> str:
+    def text(self, models: Iterable[ModelStatus]) -> str:
         """All of it."""
         return "\n".join([*self._lines(tuple(models)), *_process_lines(self.uptime_s), ""])
 

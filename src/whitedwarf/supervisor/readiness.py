@@ -43,7 +43,6 @@ class Facts:
 
     context_size: int = 0
     build: str = ""
-    num_slots: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +216,6 @@ def _facts(body: bytes) -> Facts:
     return Facts(
         context_size=context if type(context) is int and context > 0 else 0,
         build=str(props.get("build_info") or ""),
-        num_slots=slots if type(slots := props.get("total_slots")) is int and slots > 0 else 1,
     )
 
 
