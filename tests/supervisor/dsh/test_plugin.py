@@ -5,6 +5,7 @@ Whatever is wrong, the task is done: that DSH starts and ends as if there were n
 
 import os
 import re
+import shutil
 import socket
 import threading
 import time
@@ -15,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from supervisor.dsh.agent import PLUGIN, Dsh, Finished, ended, settle
+from supervisor.dsh.agent import PACKAGE, PLUGIN, Dsh, Finished, ended, settle
 from supervisor.dsh.stand_in import StandIn
 
 pytestmark = pytest.mark.clients
@@ -245,6 +246,16 @@ def test_the_package_is_whole_and_names_its_bundle(dsh: Dsh) -> None:
     dumped = dsh.dump_config()
     assert dumped.code == 0
     assert "id: local-model-supervisor" in dumped.printed
+
+
+@pytest.mark.skipif(shutil.which("pnpm") is None, reason="dsh plugin needs pnpm, which is not installed here")
+def test_dsh_itself_installs_and_removes_the_package(dsh: Dsh) -> None:
+    added = dsh.call("plugin", "--profile", "headless", "add", f"link:{PLUGIN}")
+    assert added.code == 0, added.told
+    assert "id: local-model-supervisor" in dsh.dump_config().printed
+    removed = dsh.call("plugin", "--profile", "headless", "remove", PACKAGE)
+    assert removed.code == 0, removed.told
+    assert "id: local-model-supervisor" not in dsh.dump_config().printed
 
 
 def test_the_documents_name_every_option() -> None:
