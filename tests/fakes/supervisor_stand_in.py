@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """A program that the DSH plugin takes for `whitedwarf supervise CONFIG`, and that misbehaves on order.
 
-CONFIG is JSON: {"ports": […], "log": FILE, "bind_after_s": 0, "unload_s": 0, "models": […], "die": "words"}. Each port
-answers /__supervisor/status, unload and start; the log gets a JSON line for each thing that happens. As the real one,
-it ends with code 1 when a port is taken.
+CONFIG is JSON: {"ports": […], "log": FILE, "bind_after_s": 0, "bind_with": 1, "unload_s": 0, "models": […],
+"die": "words"}. Each port answers /__supervisor/status, unload and start; the log gets a JSON line for each thing that
+happens. As the real one, it ends with code 1 when a port is taken.
 """
 
 import json
@@ -23,6 +23,10 @@ def note(what: str, **more: object) -> None:
     line = json.dumps({"what": what, "pid": os.getpid(), "at_s": time.monotonic(), **more})
     with Path(TOLD["log"]).open("a") as file:
         file.write(line + "\n")
+
+
+def count(what: str) -> int:
+    return sum(json.loads(line)["what"] == what for line in Path(TOLD["log"]).read_text().splitlines())
 
 
 class Server(ThreadingHTTPServer):
@@ -76,6 +80,8 @@ def main() -> None:
     if TOLD.get("die"):
         sys.exit(TOLD["die"])
     time.sleep(TOLD.get("bind_after_s", 0))
+    while count("born") < TOLD.get("bind_with", 1):  # so many have been started
+        time.sleep(0.02)
     try:
         servers = [Server(("127.0.0.1", port), Handler) for port in TOLD["ports"]]
     except OSError as error:

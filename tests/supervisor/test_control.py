@@ -134,11 +134,21 @@ async def test_keys_are_asked_for_everywhere_but_for_health() -> None:
             status, _, body = await asked(it.port, request)
             assert status == 401
             assert body == b'{"error":{"message":"Invalid API Key","type":"authentication_error","code":401}}'
+        for path in ("/health", "/v1/health"):  # to ask there is open, to wake the model is not
+            assert (await asked(it.port, post({}, path)))[0] == 401
         assert it.desk.orders == it.desk.visits == []
         assert (await asked(it.port, get("/health")))[0] == 200
         assert (await asked(it.port, get("/v1/models", b"Authorization: Bearer secret\r\n")))[0] == 200
         assert (await asked(it.port, order("unload", b"X-Api-Key: secret\r\n")))[0] == 200
         assert (await asked(it.port, get("/x", method="OPTIONS")))[0] == 200
+
+
+async def test_a_query_of_too_many_parts_is_refused_in_words(it: Supervised) -> None:
+    query = "&".join(f"a{number}=1" for number in range(101))
+    for request in (get(f"/__supervisor/logs?{query}"), order(f"unload?{query}"), order(f"start?{query}")):
+        status, _, body = await asked(it.port, request)
+        assert (status in (400, 404), b"at most 100 parameters" in body) == (True, True)
+    assert it.desk.orders == []
 
 
 async def test_events_begin_with_how_things_stand_and_go_on_with_what_happens(

@@ -364,3 +364,57 @@ async def test_a_client_of_another_family_is_answered() -> None:
         await client.send(get("/health").replace(b"127.0.0.1", b"[::1]"))
         assert (await client.answer())[0] == 200
         await client.close()
+
+
+WISH = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n"
+"""Java's client begins every connection with it."""
+
+
+@pytest.mark.parametrize("size", [1, 50, 1 << 20])
+async def test_a_wish_for_another_protocol_costs_a_request_nothing(size: int) -> None:
+    async with server(echo) as address, supervised(address) as it:
+        client = await Client.to(it.port)
+        first = post({"n": 1}).replace(b"\r\n", b"\r\n" + WISH, 1)
+        chunked = b"Transfer-Encoding: chunked\r\n\r\n7\r\n" + b'{"n":2}' + b"\r\n0\r\n\r\n"
+        second = post({}).split(b"Content-")[0].replace(b"\r\n", b"\r\n" + WISH, 1) + chunked
+        sent = first + second + get("/health").replace(b"\r\n", b"\r\n" + WISH, 1) + post({"n": 3})
+        for start in range(0, len(sent), size):
+            await client.send(sent[start : start + size])
+            await asyncio.sleep(0)
+        bodies = [(await client.answer())[2] for _ in range(4)]
+        assert [json.loads(body) for body in bodies] == [{"n": 1}, {"n": 2}, {"status": "ok"}, {"n": 3}]
+        await client.close()
+
+
+async def test_many_wishes_for_another_protocol_are_answered_one_after_another() -> None:
+    async with supervised(DOWN) as it:
+        client = await Client.to(it.port)
+        await client.send(get("/health").replace(b"\r\n", b"\r\n" + WISH, 1) * 2000)
+        for _ in range(2000):
+            assert (await client.answer())[0] == 200
+        await client.close()
+
+
+async def test_what_follows_a_body_is_no_header() -> None:
+    heads: list[bytes] = []
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head, body = await read_request(reader)
+        heads.append(head)
+        writer.write(answer(body))
+
+    async with server(talk) as address, supervised(address) as it:
+        head = b"POST /v1/x HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+        status, _, body = await asked(
+            it.port, head + b"2\r\n{}\r\n0\r\nX-Late: 1\r\nOrigin: http://evil.example\r\n\r\n"
+        )
+        assert (status, body) == (200, b"{}")
+        assert b"late" not in heads[0].lower()
+
+
+@pytest.mark.parametrize("rest", [b"-2\r\n{}", b"zz\r\n", b"2\r\n{}xx", b"0\r\nContent-Length: 5\r\n\r\n"])
+async def test_a_body_that_is_no_http_is_told(rest: bytes) -> None:
+    async with server(echo) as address, supervised(address) as it:
+        head = b"POST /v1/x HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+        assert (await asked(it.port, head + rest))[0] == 400
+        assert it.desk.visits == []

@@ -32,6 +32,7 @@ from whitedwarf.supervisor.early import Outlet, keep_awake
 from whitedwarf.supervisor.failures import UpstreamCutError
 from whitedwarf.supervisor.forward import key_of, onward, pass_on, pass_on_twice
 from whitedwarf.supervisor.gate import Gate
+from whitedwarf.supervisor.json_spans import finished
 from whitedwarf.supervisor.metrics import Metrics
 from whitedwarf.supervisor.present import while_there
 from whitedwarf.supervisor.status import State
@@ -132,11 +133,11 @@ class App:
             return
         keep_s = None
         if not isinstance(model, ExternalModel):
-            if (other := self._other_model(model, body)) is not None:
+            if (other := await self._other_model(model, body)) is not None:
                 await send_answer(send, answers.refusal(404, other, "not_found_error"))
                 return
             try:
-                keep_s = keep_alive_s(body)
+                keep_s = await finished(keep_alive_s(body))
             except UsageError as error:
                 await send_answer(send, answers.refusal(400, str(error)))
                 return
@@ -173,12 +174,12 @@ class App:
 
         is_chat = request.path.endswith("/chat/completions")
         tells = progress if self._config.tells_loading and is_chat else None
-        return keep_awake(outlet, self._config.early_headers_after_s, lambda: wants_stream(body), tells)
+        return keep_awake(outlet, self._config.early_headers_after_s, lambda: finished(wants_stream(body)), tells)
 
-    def _other_model(self, model: Model, body: bytes) -> str | None:
+    async def _other_model(self, model: Model, body: bytes) -> str | None:
         """The port decides; but whoever names another of our models would take this one's answer for that one's."""
         others = self._names - {model.key, model.alias}
-        named = named_model(body, others) if others else None
+        named = await finished(named_model(body, others)) if others else None
         if named is None:
             return None
         ports = {one.public_port for one in self._config.models if named in (one.key, one.alias)}

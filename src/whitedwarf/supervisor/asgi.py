@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs
 
+from whitedwarf.errors import UsageError
 from whitedwarf.supervisor.upstream import Answer, Headers
 
 Scope = Mapping[str, Any]
@@ -24,6 +25,7 @@ WRITE = "whitedwarf.write"
 BODY_STALL_S = 60.0
 """How long a client may pause while it sends a body."""
 _LINGER_S = 2.0
+_MOST_PARAMETERS = 100
 
 
 class ClientLeftError(Exception):
@@ -65,8 +67,12 @@ class Request:
         return next((value.decode("latin-1") for key, value in self.headers if key == name), None)
 
     def parameter(self, name: str) -> str | None:
-        """The last value of that name in the query; an empty one counts."""
-        values = parse_qs(self.target.partition("?")[2], keep_blank_values=True, max_num_fields=100).get(name)
+        """The last value of that name in the query; an empty one counts. UsageError where there is too much in it."""
+        query = self.target.partition("?")[2]
+        try:
+            values = parse_qs(query, keep_blank_values=True, max_num_fields=_MOST_PARAMETERS).get(name)
+        except ValueError as error:
+            raise UsageError(f"expected at most {_MOST_PARAMETERS} parameters after the ?, got more") from error
         return values[-1] if values else None
 
 

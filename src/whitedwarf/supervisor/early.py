@@ -7,7 +7,7 @@ the dialect of the address. Promises: nothing is put between the bytes of an ans
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from whitedwarf.supervisor.answers import json_bytes
 from whitedwarf.supervisor.asgi import Send, send_answer, send_end, send_head, send_piece
@@ -78,7 +78,7 @@ def event_of(answer: Answer, path: str) -> bytes:
     """What an answer's body says, as an event of the dialect that is spoken there."""
     try:
         value = json.loads(answer.body)
-    except ValueError:
+    except (ValueError, RecursionError):
         value = None
     error = value.get("error") if isinstance(value, dict) else None
     if answer.status < 400 or not isinstance(error, dict):
@@ -108,13 +108,16 @@ def _event(name: bytes, data: bytes) -> bytes:
 
 
 async def keep_awake(
-    outlet: Outlet, after_s: float, wants_stream: Callable[[], bool], progress: Callable[[], str] | None = None
+    outlet: Outlet,
+    after_s: float,
+    wants_stream: Callable[[], Awaitable[bool]],
+    progress: Callable[[], str] | None = None,
 ) -> None:
     """From `after_s` on, until the answer begins: headers, comments, and with `progress` lines that people see."""
     if after_s <= 0:
         return
     await asyncio.sleep(after_s)
-    if outlet.has_begun or not wants_stream():
+    if outlet.has_begun or not await wants_stream() or outlet.has_begun:
         return
     await outlet.open_early()
     await outlet.note(b":\n\n")

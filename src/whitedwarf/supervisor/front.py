@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
+import httptools
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
@@ -75,7 +76,9 @@ class FrontProtocol(HttpToolsProtocol):
         self._fresh_bytes = len(data) if self._is_between_messages else 0
         if self._is_in_head:
             self._raw_head_bytes += len(data)
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        while data:
+            data = self._parse(data)
         if self.transport.is_closing():
             return
         if self._is_in_head and self._raw_head_bytes > MAX_HEAD_BYTES:
@@ -130,14 +133,18 @@ class FrontProtocol(HttpToolsProtocol):
         self._count_head(len(url))
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        super().on_header(name, value)
+        if self._is_in_head:  # what follows a body must not look as if it had been asked for before
+            super().on_header(name, value)
         self._count_head(len(name) + len(value))
 
     def on_headers_complete(self) -> None:
         self._is_in_head = False
-        super().on_headers_complete()
+        if not self.parser.should_upgrade():
+            super().on_headers_complete()
 
     def on_message_complete(self) -> None:
+        if self.parser.should_upgrade():  # its body was not read
+            return
         self._is_between_messages = True
         super().on_message_complete()
 
@@ -151,13 +158,39 @@ class FrontProtocol(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         """What came is no HTTP; there is nothing to say while an answer is being given."""
         if self._answering is not None and not self._answering.response_complete:
-            self._leave_after_answer()
+            self._leave_after_answer(msg)
         elif self._head_bytes > MAX_HEAD_BYTES:
             self._refuse_head()
         else:
             super().send_400_response(msg)
 
     # ours
+
+    def _parse(self, data: bytes) -> bytes:
+        """What has still to be parsed."""
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as stop:
+            return self._without_upgrade(data[stop.args[0] :])
+        except httptools.HttpParserError:
+            self.send_400_response("Invalid HTTP request received.")
+        return b""
+
+    def _without_upgrade(self, rest: bytes) -> bytes:
+        """The request again, without its wish for another protocol, and what follows.
+
+        Java's client has that wish in every first request, those with a body too. To answer in this protocol is to
+        refuse it; but the parser ends with the head.
+        """
+        method = self.parser.get_method()
+        if method == b"CONNECT":
+            self.send_400_response("Invalid HTTP request received.")
+            return b""
+        head = [method + b" " + self.url + b" HTTP/" + self.parser.get_http_version().encode()]
+        head += [name + b": " + value for name, value in self.headers if name != b"upgrade"]
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn has it: what is pipelined
+        return b"\r\n".join([*head, b"", rest])
 
     def _write(self, cycle: RequestResponseCycle, piece: bytes) -> bool:
         """Go on with an answer at once, as send() does; False where that would have to wait or to count."""
@@ -166,7 +199,7 @@ class FrontProtocol(HttpToolsProtocol):
         self.transport.write(b"%x\r\n%b\r\n" % (len(piece), piece))
         return True
 
-    def _leave_after_answer(self) -> None:
+    def _leave_after_answer(self, message: str) -> None:
         """Of a pipeline's requests those that were read are answered; where the next begins is uncertain."""
         last = self.pipeline[0][0] if self.pipeline else self._answering
         assert last is not None
@@ -174,6 +207,8 @@ class FrontProtocol(HttpToolsProtocol):
         if last.more_body:  # the body itself is broken
             last.disconnected = True
             last.message_event.set()
+            if last is self._answering and not last.response_started:
+                super().send_400_response(message)
             self.transport.close()
         self.flow.pause_reading()
 

@@ -14,7 +14,7 @@ from whitedwarf.web.auth import ApiKeys
 from whitedwarf.web.host_check import HostRule
 
 OPEN_PATHS = ("/health", "/v1/health")
-"""Answered without a key: whoever watches over a server need not be able to use it."""
+"""Read without a key: whoever watches over a server need not be able to use it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,8 @@ class Gate:
         return None
 
     def _needs_key(self, request: Request) -> bool:
-        return self.keys is not None and request.method != "OPTIONS" and request.path not in OPEN_PATHS
+        is_open = request.method in ("GET", "HEAD") and request.path in OPEN_PATHS  # a POST there wakes the model
+        return self.keys is not None and request.method != "OPTIONS" and not is_open
 
     def _has_key(self, request: Request) -> bool:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(request.headers)}

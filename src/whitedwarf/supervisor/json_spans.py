@@ -15,6 +15,7 @@ MOST_STEPS = 2_000_000
 _STRETCH_BYTES = 64 << 10
 _STEPS_A_STRETCH = 20
 
+_MARK = b"\xef\xbb\xbf"  # Windows' editors begin with it
 _SPACE = re.compile(rb"[ \t\r\n]*")
 _STRUCTURE = re.compile(rb'["{}\[\]]')
 _WITHIN_STRING = re.compile(rb'(?:[^"\\]*+\\.)*+[^"\\]*+', re.DOTALL)
@@ -144,7 +145,7 @@ class Scanner:
 
     def first(self) -> int:
         """Where the first value begins."""
-        return self._skip_space(0)
+        return self._skip_space(len(_MARK) if self.body.startswith(_MARK) else 0)
 
 
 def finished_now(work: "Work[Result]") -> Result:

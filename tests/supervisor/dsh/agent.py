@@ -77,9 +77,17 @@ class Dsh:
     def dump_config(self, *patches: Path) -> Finished:
         """The tree of settings that DSH would run with."""
         flags = [word for patch in patches for word in ("--patch", str(patch))]
-        command = [self.program, "--profile", "headless", *flags, "--dump-config"]
+        return self.call("--profile", "headless", *flags, "--dump-config")
+
+    def call(self, *words: str) -> Finished:
+        """What is no task."""
         done = subprocess.run(
-            command, env=self._environment({}), cwd=self.work, capture_output=True, text=True, timeout=PATIENCE_S
+            [self.program, *words],
+            env=self._environment({}),
+            cwd=self.work,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
         )
         return Finished(done.returncode, done.stdout, done.stderr)
 

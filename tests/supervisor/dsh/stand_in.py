@@ -3,6 +3,7 @@
 import json
 import socket
 import sys
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,13 @@ class StandIn:
     def asked(self, method: str) -> list[str]:
         """Paths, in their order."""
         return [note["path"] for note in self.notes(method)]
+
+    def lives(self, count: int) -> bool:
+        """Whether so many processes go on, once those that end have ended."""
+        deadline_s = time.monotonic() + 20
+        while len(self.living) != count and time.monotonic() < deadline_s:
+            time.sleep(0.02)
+        return len(self.living) == count
 
     @property
     def living(self) -> list[int]:

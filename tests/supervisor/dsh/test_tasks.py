@@ -7,7 +7,6 @@ import json
 import os
 import re
 import sys
-import time
 from pathlib import Path
 from string import ascii_lowercase
 
@@ -166,18 +165,21 @@ def test_a_real_llama_server_may_be_killed_while_it_answers(
     top = {"llamaServer": {"bin": str(llama_server), "args": ["-np", "1", "--jinja"]}}
     with supervising(tmp_path, model, **top) as supervised:
         patch = tmp_path / "route.yml"
-        patch.write_text(json.dumps(route(supervised.port, "markov", context=40_000, maxTokens=1000)))
+        patch.write_text(json.dumps(route(supervised.port, "markov", context=40_000, maxTokens=2000)))
         first = dsh.run("--json", "Hello.", patches=[patch])  # a first prompt ends with words of DSH's own
+        assert first.code == 0, first.told
+        process = psutil.Process(supervised.model["pid"])
         run = dsh.start("--session-id", first.session, "Say the alphabet, from a", patches=[patch])
-        while letters_said(supervised.port) < 20:
-            assert run.poll() is None
-            time.sleep(0.01)
-        psutil.Process(supervised.model["pid"]).kill()
+        seen = [0]
+        while seen[-1] < 20:
+            assert run.poll() is None, (run.communicate(), seen)
+            seen.append(letters_said(supervised.port))
+        process.kill()
         done = ended(run)
-        assert supervised.model["start_count"] == 2
+        assert supervised.model["start_count"] == 2, (done, seen)
     # What had come before is dropped, and the answer comes whole; DSH calls one that max_tokens ended no success.
-    letters = ascii_lowercase[1:] + ascii_lowercase * 40
-    assert (done.code, done.printed.strip()) == (1, letters[:1000])
+    letters = ascii_lowercase[1:] + ascii_lowercase * 80
+    assert (done.code, done.printed.strip()) == (1, letters[:2000])
 
 
 def letters_said(port: int) -> int:
