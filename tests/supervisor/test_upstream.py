@@ -187,6 +187,8 @@ async def test_the_environments_proxies_are_not_asked(monkeypatch: pytest.Monkey
     [
         ("http://127.0.0.1:11434/v1", Address("127.0.0.1", 11434, prefix="/v1")),
         ("http://localhost", Address("localhost", 80)),
+        ("http://x/a b/ü", Address("x", 80, prefix="/a%20b/%C3%BC")),
+        ("http://x/a%20b", Address("x", 80, prefix="/a%20b")),
         ("https://[::1]:8443/a/b/", Address("::1", 8443, is_tls=True, prefix="/a/b")),
     ],
 )
@@ -195,8 +197,8 @@ def test_addresses_are_read_from_urls(url: str, address: Address) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["", "127.0.0.1:80", "ftp://x", "http://", "http://x:99999", "http://x/?q", "http://[:"]
+    "url", ["", "127.0.0.1:80", "ftp://x", "http://", "http://x:99999", "http://x/?q", "http://[:", "http://me:pw@x/"]
 )
 def test_what_is_no_address_is_refused(url: str) -> None:
-    with pytest.raises(UsageError, match=r"expected http://|port|Invalid"):
+    with pytest.raises(UsageError, match=r"expected http://|port|Invalid|apiKeyEnv"):
         Address.of_url(url)

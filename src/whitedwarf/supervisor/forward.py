@@ -68,7 +68,8 @@ def joined(address: Address, target: str) -> tuple[Address, str]:
 
 def key_of(variable: str | None) -> str | None:
     """The key of a server behind, from the environment; None where there is none to give."""
-    return os.environ.get(variable) or None if variable else None
+    key = os.environ.get(variable, "").strip() if variable else ""  # files that it came from end in a newline
+    return key or None
 
 
 async def pass_on(address: Address, request: Request, headers: Headers, body: bytes, outlet: Outlet) -> None:

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import cast
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import httptools
 
@@ -50,14 +50,21 @@ class Address:
             raise UsageError(f"url {url!r}: {error}; expected http://HOST:PORT/PATH") from error
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
             raise UsageError(f"url {url!r}: expected http://HOST:PORT/PATH or https://…, and nothing after the path")
+        if "@" in parts.netloc:
+            raise UsageError("url: a name and a password before the @ are sent nowhere; apiKeyEnv is for keys")
         is_tls = parts.scheme == "https"
-        return cls(parts.hostname, port or (443 if is_tls else 80), is_tls, parts.path.rstrip("/"))
+        return cls(parts.hostname, port or (443 if is_tls else 80), is_tls, _written(parts.path.rstrip("/")))
 
     @property
     def authority(self) -> str:
         """As the Host header says it."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
+
+
+def _written(path: str) -> str:
+    """As a request's line may have it."""
+    return quote(path, safe="/%:@!$&'()*+,;=~")
 
 
 @dataclass(frozen=True, slots=True)
