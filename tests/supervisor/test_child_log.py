@@ -4,6 +4,7 @@ import asyncio
 import errno
 import os
 import stat
+import time
 from contextlib import aclosing
 from pathlib import Path
 
@@ -152,3 +153,34 @@ async def test_a_follower_who_does_not_read_costs_no_more_than_a_bound() -> None
             for index in range(5000):
                 log.write(b"%d\n" % index)
             assert await anext(lines) == "4000"
+
+
+@pytest.mark.parametrize("data", [b"\n", b"ab\n", b"\r", b"\x00\xff\n", b"\x1b[0;"])
+def test_a_flood_of_lines_holds_up_nobody_for_long(tmp_path: Path, data: bytes) -> None:
+    log = ChildLog(tmp_path / "a.log", 1 << 20)
+    flood = data * ((256 << 10) // len(data))
+    began_s = time.process_time()
+    for _ in range(8):
+        log.write(flood)
+    assert (time.process_time() - began_s) / 8 < 0.05
+    log.write(b"the end\n")
+    assert log.tail(1) == ("the end",)
+
+
+def test_lines_of_a_flood_are_all_counted(tmp_path: Path) -> None:
+    log = ChildLog(tmp_path / "a.log", 1 << 20)
+    log.write(b"before\n")
+    log.begin("again")
+    log.write(b"".join(b"%d\n" % number for number in range(5000)))
+    assert log.tail(2) == ("4998", "4999")
+    log.begin("and again")
+    assert log.tail() == ()
+
+
+def test_a_log_that_is_a_pipe_which_nobody_reads_is_told(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.log")
+    log = ChildLog(tmp_path / "a.log", 100)
+    log.write(b"one\n")
+    assert log.trouble is not None
+    assert "cannot write the log" in log.trouble
+    assert log.tail() == ("one",)

@@ -63,6 +63,9 @@ api_key_env = "FAR_KEY"
 """
 
 
+A_MODEL = '\n[[models]]\nname = "m"\npath = "x"'
+
+
 def config_of(folder: Path, content: object, name: str = "models.json") -> SupervisorConfig:
     path = folder / name
     path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
@@ -286,11 +289,32 @@ def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, content: object, s
         ("a = \n", "this is no TOML: Invalid value (at "),
         ("a = " + "[" * 5000, "no"),
         ('[[models]]\nname = 2026-11-30\npath = "x"', "models[0].name: expected a text, got 2026-11-30"),
+        ("idle_timeout_sec = " + "9" * 5000, "this is no config: it has a number of thousands of digits"),
+        (
+            "idle_timeout_sec = 0x" + "f" * 5000 + A_MODEL,
+            "expected a number, got too much to be shown",
+        ),
+        ("host = 0x" + "f" * 5000 + A_MODEL, "host: expected a text, got too much to be shown"),
+        ("host." + ".".join("a" * 2000) + " = 1" + A_MODEL, "host: expected a text, got "),
+        (A_MODEL + "\n[env]\nA = 0x" + "f" * 5000, "env: 'A': expected a name without ="),
         ('idle_timeout_sec = nan\n[[models]]\nname = "m"\npath = "x"', "idle_timeout_sec: expected a number, got NaN"),
     ],
 )
 def test_toml_is_told_its_faults_too(tmp_path: Path, text: str, says: str) -> None:
     assert says in told(tmp_path, text, "models.toml")
+
+
+@pytest.mark.parametrize(("name", "value"), [("idleTimeoutSec", 10**399), ("maxBody", f"{10**399} GB")])
+def test_numbers_beyond_all_others_are_refused(tmp_path: Path, name: str, value: object) -> None:
+    assert f"{name}: expected a" in told(tmp_path, {"models": [{"name": "m", "path": "x"}], name: value})
+
+
+def test_a_folder_that_is_gone_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(UsageError, match="the folder that we are in is gone"):
+        read_config(Path("models.json"))
 
 
 def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:

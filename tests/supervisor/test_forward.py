@@ -75,6 +75,7 @@ def test_only_the_headers_of_the_connection_are_left_out() -> None:
     received = ((b"Transfer-Encoding", b"chunked"), (b"Content-Type", b"a"), (b"Keep-Alive", b"5"), (b"Server", b"x"))
     assert back(received, 200) == ((b"content-type", b"a"), (b"server", b"x"))
     assert back(received, 400)[-1] == (b"connection", b"close")
+    assert back(((b"Content-Length", b"5"), (b"ETag", b"x")), 304) == ((b"etag", b"x"),)
 
 
 @pytest.mark.parametrize(

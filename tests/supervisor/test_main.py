@@ -1,6 +1,7 @@
 """The life of a supervisor in a process of its own: ports, signals, another config, and what is left at the end."""
 
 import asyncio
+import fcntl
 import itertools
 import json
 import os
@@ -16,6 +17,7 @@ import pytest
 from supervisor.children import free_port, is_alive, until
 from supervisor.supervisors import Supervisor, config_of, model_of, read_to_the_end, supervisor
 from whitedwarf.supervisor.failures import UpstreamCutError, UpstreamDownError
+from whitedwarf.supervisor.upstream import Exchange
 
 pytestmark = pytest.mark.anyio
 
@@ -173,6 +175,48 @@ async def test_closed_standard_streams_stop_nothing(tmp_path: Path) -> None:
         assert (await it.chat("a")).status == 200
         assert await it.end() == 0
         assert it.living() == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a small pipe")
+async def test_a_standard_error_that_nobody_reads_stops_nothing(tmp_path: Path) -> None:
+    it = Supervisor(tmp_path, config_of(tmp_path, "a"))
+    reading, writing = os.pipe()
+    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
+    async with asyncio.timeout(30):
+        it.process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "whitedwarf.supervisor", str(it.source)), stderr=writing
+        )
+        while not await it.is_listening(it.config["models"][0]["publicPort"]):
+            await asyncio.sleep(0.05)
+        for _ in range(80):  # a line each
+            os.kill(it.pid, signal.SIGHUP)
+            await it.status("a")
+        assert (await it.chat("a")).status == 200
+        assert await it.end() == 0
+        assert it.living() == []
+    os.close(reading)
+    os.close(writing)
+
+
+async def test_few_files_are_enough_for_fewer_clients(tmp_path: Path) -> None:
+    it = Supervisor(tmp_path, config_of(tmp_path, "a"))
+    async with asyncio.timeout(40):
+        shell = f"ulimit -n 64; exec '{sys.executable}' -m whitedwarf.supervisor '{it.source}' 2>'{it.said}'"
+        it.process = await asyncio.create_subprocess_exec("sh", "-c", shell)
+        await it.ready()
+        others = [await asyncio.open_connection("127.0.0.1", it.address("a").port) for _ in range(100)]
+        assert (await it.chat("a")).status == 200
+        streams = [it.stream("a", events=20) for _ in range(40)]
+        begun = [one for one in await asyncio.gather(*streams, return_exceptions=True) if isinstance(one, Exchange)]
+        assert begun
+        assert {one.status for one in begun} == {200}
+        for one in begun:
+            await read_to_the_end(one)
+        assert (await it.order("a", "unload")).status == 200
+        assert (await it.chat("a")).status == 200
+        assert await it.end() == 0
+        for _, writer in others:
+            writer.close()
 
 
 def owners_of(port: int) -> list[int]:

@@ -88,6 +88,37 @@ async def test_without_a_head_there_was_no_answer(said: bytes) -> None:
             await ask(address, "GET", "/", timeout_s=5)
 
 
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (b"HTTP/1.1 999 Denied\r\nContent-Length: 2\r\n\r\nOK", "status 999, which there is not"),
+        (b"HTTP/1.1 001 What\r\nContent-Length: 2\r\n\r\nOK", "status 1, which there is not"),
+        (b"HTTP/1.1 101 Switching\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\nx", "changed to another protocol"),
+    ],
+)
+async def test_what_nobody_can_read_is_no_answer(said: bytes, why: str) -> None:
+    async with served(saying(said)) as address:
+        with pytest.raises(UpstreamDownError, match=why):
+            await ask(address, "GET", "/", timeout_s=5)
+
+
+@pytest.mark.parametrize(
+    "more", [b"HTTP/1.1 500 No\r\nX-Second: 1\r\nContent-Length: 0\r\n\r\n", b"more than it said", b"\r\n"]
+)
+async def test_what_follows_an_answer_changes_nothing_of_it(more: bytes) -> None:
+    async with served(saying(b"HTTP/1.1 200 OK\r\nX-First: 1\r\nContent-Length: 2\r\n\r\nOK" + more)) as address:
+        answer = await ask(address, "GET", "/", timeout_s=5)
+        assert (answer.status, answer.body) == (200, b"OK")
+        assert answer.headers == ((b"X-First", b"1"), (b"Content-Length", b"2"))
+
+
+async def test_what_follows_a_body_is_no_header() -> None:
+    said = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nOK\r\n0\r\nX-Late: 1\r\n\r\n"
+    async with served(saying(said)) as address:
+        answer = await ask(address, "GET", "/", timeout_s=5)
+        assert (answer.body, answer.headers) == (b"OK", ((b"Transfer-Encoding", b"chunked"),))
+
+
 async def test_endless_headers_end_the_exchange() -> None:
     async with served(saying(b"HTTP/1.1 200 OK\r\n", *[b"A: " + b"x" * 4096 + b"\r\n"] * 40)) as address:
         with pytest.raises(UpstreamDownError, match="longer than"):
@@ -187,6 +218,8 @@ async def test_the_environments_proxies_are_not_asked(monkeypatch: pytest.Monkey
     [
         ("http://127.0.0.1:11434/v1", Address("127.0.0.1", 11434, prefix="/v1")),
         ("http://localhost", Address("localhost", 80)),
+        ("http://x/a b/ü", Address("x", 80, prefix="/a%20b/%C3%BC")),
+        ("http://x/a%20b", Address("x", 80, prefix="/a%20b")),
         ("https://[::1]:8443/a/b/", Address("::1", 8443, is_tls=True, prefix="/a/b")),
     ],
 )
@@ -195,8 +228,8 @@ def test_addresses_are_read_from_urls(url: str, address: Address) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["", "127.0.0.1:80", "ftp://x", "http://", "http://x:99999", "http://x/?q", "http://[:"]
+    "url", ["", "127.0.0.1:80", "ftp://x", "http://", "http://x:99999", "http://x/?q", "http://[:", "http://me:pw@x/"]
 )
 def test_what_is_no_address_is_refused(url: str) -> None:
-    with pytest.raises(UsageError, match=r"expected http://|port|Invalid"):
+    with pytest.raises(UsageError, match=r"expected http://|port|Invalid|apiKeyEnv"):
         Address.of_url(url)

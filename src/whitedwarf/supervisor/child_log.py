@@ -22,6 +22,8 @@ _LONGEST_LINE_BYTES = 4096
 _MOST_UNHEARD = 1000
 _TRY_AGAIN_S = 10.0
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b.|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# Without waiting, should it be a pipe.
+_APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NONBLOCK", 0)
 _BREAKS = re.compile(rb"\r\n|\n|\r")
 
 
@@ -54,7 +56,8 @@ class ChildLog:
         self.total_bytes += len(data)
         self._save(data)
         *whole, self._open_line = _BREAKS.split(self._open_line + data)
-        for line in whole:
+        self._num_lines += max(0, len(whole) - _MOST_UNHEARD)
+        for line in whole[-_MOST_UNHEARD:]:  # of more at once nobody could be told, and each takes its time
             self._add(line)
         if len(self._open_line) > _LONGEST_LINE_BYTES:
             self._add(self._open_line)
@@ -134,7 +137,7 @@ class _BoundedFile:
         with contextlib.suppress(FileNotFoundError):
             if self._path.stat().st_size + more_bytes > self._most_bytes:
                 self._path.replace(self._path.with_name(self._path.name + ".1"))
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        descriptor = os.open(self._path, _APPEND, 0o600)
         self._size = os.fstat(descriptor).st_size
         return descriptor
 

@@ -37,7 +37,10 @@ MOST_MODELS = 1000
 
 def read_config(path: Path, environment: Mapping[str, str] = os.environ) -> SupervisorConfig:
     """The file's config; `environment` says where state goes when the file does not (XDG_STATE_HOME)."""
-    source = Path(os.path.abspath(path))  # noqa: PTH100  (resolve() would lose the name behind a symbolic link)
+    try:
+        source = Path(os.path.abspath(path))  # noqa: PTH100  (resolve() would lose the name behind a symbolic link)
+    except OSError as error:
+        raise UsageError(f"{path}: the folder that we are in is gone; go to one that is there") from error
     try:
         return _config(Table(_value(source), "", FIELDS, OLD_NAMES, _BELOW), source, environment)
     except UsageError as error:
@@ -66,6 +69,8 @@ def _toml(text: str) -> object:
         return tomllib.loads(text.removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"this is no TOML: {error}") from error
+    except ValueError:  # Python's own bound
+        raise UsageError("this is no config: it has a number of thousands of digits") from None
     except RecursionError:
         raise UsageError("this is no config: it is nested too deeply") from None
 

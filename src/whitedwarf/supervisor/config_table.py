@@ -109,7 +109,7 @@ class Table:
     def number(self, name: str, default: float, *, least: float = 0.0, most: float = 1e9) -> float:
         """A number within bounds."""
         value = self._members.get(name, default)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not _is_finite(value):
             _refuse(self.where(name), "a number", value)
         if not least <= value <= most:
             _refuse(self.where(name), f"a number from {least:g} to {most:g}", value)
@@ -174,9 +174,18 @@ def shown(value: object) -> str:
     """What was written instead, short."""
     try:
         text = json.dumps(value, ensure_ascii=False)
-    except (TypeError, ValueError):  # TOML's dates, infinities
+    except TypeError:  # TOML's dates
         text = str(value)
+    except (ValueError, RecursionError):  # longer, or deeper, than Python writes
+        text = "too much to be shown"
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number beyond all others
+        return False
 
 
 def _text(value: object, where: str) -> str:

@@ -34,7 +34,7 @@ def counter_of(path: str) -> str | None:
 def server_key(model: Model) -> str | None:
     """The API key that the model's server wants of everybody, us too."""
     if not isinstance(model, ManagedModel):
-        return os.environ.get(model.api_key_variable) if model.api_key_variable else None
+        return os.environ.get(model.api_key_variable or "", "").strip() or None
     words = model.arguments
     named = [word.removeprefix("--api-key=") for word in words if word.startswith("--api-key=")]
     named += [after for word, after in itertools.pairwise(words) if word == "--api-key"]

@@ -25,6 +25,7 @@ ENTRY_FIELDS = (*_BOTH_KINDS, *_MANAGED_ONLY, *_EXTERNAL_ONLY)
 OLD_NAMES = {"key": "name", "model": "path"}
 
 DEFAULT_RATIO = 0.75
+_MOST_IN_ENVIRONMENT = 1 << 64
 _RATIO_SLACK = 1e-9  # 0.1 × 30 is 3.0000000000000004 and 0.7 × 10 is 6.999…: neither is meant
 
 
@@ -116,7 +117,7 @@ def environment_of(table: Table) -> dict[str, str]:
     if not isinstance(value, dict):
         table.fail("env", 'expected an object such as {"NAME": "value"}')
     for name, said in value.items():
-        is_number = isinstance(said, int) and not isinstance(said, bool)
+        is_number = isinstance(said, int) and not isinstance(said, bool) and abs(said) <= _MOST_IN_ENVIRONMENT
         if not name or "=" in name or "\0" in name or not (is_number or isinstance(said, str)) or "\0" in str(said):
             table.fail("env", f"{name!r}: expected a name without = and a text or whole number as its value")
     return {name: str(said) for name, said in value.items()}

@@ -13,6 +13,7 @@ from whitedwarf.supervisor.early import Outlet
 from whitedwarf.supervisor.failures import UpstreamDownError
 from whitedwarf.supervisor.upstream import Address, Answer, Exchange, Headers, begin
 
+_NOT_MODIFIED = 304
 _MOST_FAILURE_BYTES = 64 << 10
 _OF_CONNECTION = frozenset(
     {
@@ -45,6 +46,8 @@ def back(headers: Headers, status: int) -> Headers:
     """A server's headers for the client; like llama-server, connections end after a failure."""
     lowered = tuple((name.lower(), value) for name, value in headers)
     dropped = _OF_CONNECTION | _named(lowered)
+    if status == _NOT_MODIFIED:  # its length is that of a body which does not come
+        dropped |= {b"content-length"}
     kept = tuple(one for one in lowered if one[0] not in dropped)
     return (*kept, (b"connection", b"close")) if status >= 400 else kept
 
@@ -68,7 +71,8 @@ def joined(address: Address, target: str) -> tuple[Address, str]:
 
 def key_of(variable: str | None) -> str | None:
     """The key of a server behind, from the environment; None where there is none to give."""
-    return os.environ.get(variable) or None if variable else None
+    key = os.environ.get(variable, "").strip() if variable else ""  # files that it came from end in a newline
+    return key or None
 
 
 async def pass_on(address: Address, request: Request, headers: Headers, body: bytes, outlet: Outlet) -> None:

@@ -15,6 +15,7 @@ import resource
 import socket
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -26,7 +27,9 @@ from uvicorn.server import ServerState
 from whitedwarf.supervisor.asgi import WRITE, Application
 
 MAX_CONNECTIONS = 1000
-"""And no more than half of the files that the process may have open."""
+"""And no more than half of the files that the process may have open, less some for other things."""
+_OTHER_FILES = 40
+_WANTED_FILES = 4096
 MAX_HEAD_BYTES = 64 << 10
 HEAD_TIMEOUT_S = 10.0
 STALL_TIMEOUT_S = 60.0
@@ -256,8 +259,20 @@ class FrontProtocol(HttpToolsProtocol):
 
 
 def _most_connections() -> int:
-    """How many there may be: files are needed for other things, too."""
-    return min(MAX_CONNECTIONS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
+    """How many there may be: each may need another one behind it, and other things need files, too."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if limit == resource.RLIM_INFINITY:
+        return MAX_CONNECTIONS
+    return max(1, min(MAX_CONNECTIONS, (limit - _OTHER_FILES) // 2))
+
+
+def allow_files() -> None:
+    """Let this process have as many files open as it can make use of, where that is its own to say."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _WANTED_FILES if hard == resource.RLIM_INFINITY else min(_WANTED_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _make_room(connections: Iterable[Any], most: int | None = None) -> None:

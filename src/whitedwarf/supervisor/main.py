@@ -11,7 +11,6 @@ import logging
 import os
 import signal
 import socket
-import sys
 from dataclasses import replace
 from enum import Enum, auto
 from types import FrameType
@@ -23,13 +22,15 @@ from whitedwarf.supervisor.checks import keys_of
 from whitedwarf.supervisor.config import SupervisorConfig
 from whitedwarf.supervisor.config_file import read_config
 from whitedwarf.supervisor.desk import Desk
-from whitedwarf.supervisor.front import Front, new_loop
+from whitedwarf.supervisor.front import Front, allow_files, new_loop
 from whitedwarf.supervisor.launch import Launcher
+from whitedwarf.supervisor.log_stream import LogStream
 from whitedwarf.supervisor.orphans import stop_orphans
 from whitedwarf.supervisor.public_ports import give_back, take_ports
 from whitedwarf.web.auth import ApiKeys
 
 DONE, FAILED, INTERRUPTED = 0, 1, 130
+_STDERR = 2
 _DRAIN_S = 3.0
 _HURRY_S = 2.0
 log = logging.getLogger(__name__)
@@ -48,6 +49,7 @@ def run_supervisor(config: SupervisorConfig, keys: ApiKeys | None) -> int:
     """Serve the models of a config until a signal; the exit code. WhitedwarfError where it cannot begin."""
     signal.signal(signal.SIGHUP, _too_early)  # it would end us until it is heeded
     _open_standard_streams()
+    allow_files()
     _log_to_stderr()
     config = _with_budget(config, None)
     listeners = take_ports(config.host, config.models)
@@ -82,7 +84,8 @@ def _open_standard_streams() -> None:
 
 def _log_to_stderr() -> None:
     logging.raiseExceptions = False  # a terminal that was closed is no reason to do anything
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    form = "%(asctime)s %(levelname)s %(message)s"
+    logging.basicConfig(handlers=[LogStream(_STDERR)], level=logging.INFO, format=form)
 
 
 def _with_budget(config: SupervisorConfig, before: SupervisorConfig | None) -> SupervisorConfig:
@@ -131,6 +134,8 @@ class _Supervision:
                 await self._reload()
             except WhitedwarfError as error:
                 log.error("the config is not reloaded, all goes on as before: %s", error)
+            except Exception:  # a bug of ours must not take the models down
+                log.exception("the config was not reloaded, or not all of it")
         return order
 
     async def _end(self, desk: "asyncio.Task[None]") -> None:

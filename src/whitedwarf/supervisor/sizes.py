@@ -13,7 +13,8 @@ def size_of(value: object) -> int:
     """Bytes of 4096, "512 MiB" (powers of 1024) or "20 GB" (powers of 1000); ValueError for anything else."""
     if isinstance(value, str) and (found := _SIZE.fullmatch(value)):
         step = 1024 if found[3] else 1000
-        value = round(float(found[1]) * step ** _POWERS[(found[2] or "").lower()])
+        size = float(found[1]) * step ** _POWERS[(found[2] or "").lower()]
+        value = round(size) if size <= MOST_BYTES else None
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST_BYTES:
         raise ValueError(f'expected a size such as "20 GB" or a whole number of bytes, got {value!r}')
     return value

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import cast
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import httptools
 
@@ -26,6 +26,7 @@ Headers = tuple[tuple[bytes, bytes], ...]
 """Names as they came, in their order, repeated ones too."""
 
 CONNECT_TIMEOUT_S = 5.0
+_STATUSES = range(100, 600)
 _MOST_UNREAD_BYTES = 1 << 20
 _MOST_HEAD_BYTES = 64 << 10
 _MOST_WHOLE_BYTES = 64 << 20
@@ -50,14 +51,21 @@ class Address:
             raise UsageError(f"url {url!r}: {error}; expected http://HOST:PORT/PATH") from error
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
             raise UsageError(f"url {url!r}: expected http://HOST:PORT/PATH or https://…, and nothing after the path")
+        if "@" in parts.netloc:
+            raise UsageError("url: a name and a password before the @ are sent nowhere; apiKeyEnv is for keys")
         is_tls = parts.scheme == "https"
-        return cls(parts.hostname, port or (443 if is_tls else 80), is_tls, parts.path.rstrip("/"))
+        return cls(parts.hostname, port or (443 if is_tls else 80), is_tls, _written(parts.path.rstrip("/")))
 
     @property
     def authority(self) -> str:
         """As the Host header says it."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
+
+
+def _written(path: str) -> str:
+    """As a request's line may have it."""
+    return quote(path, safe="/%:@!$&'()*+,;=~")
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +279,8 @@ class _Wire(asyncio.Protocol):
             self._head_bytes += len(data)
         try:
             self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._end("it changed to another protocol, for which nobody asked")
         except httptools.HttpParserError as error:
             self._end(f"what it sent is no HTTP ({error})")
         if not self._has_head and self._head_bytes > _MOST_HEAD_BYTES:
@@ -314,13 +324,19 @@ class _Wire(asyncio.Protocol):
     # httptools calls these
 
     def on_message_begin(self) -> None:
+        if self._is_whole:
+            raise ValueError  # ends the parsing: nothing was asked that this could answer
         self.headers = []
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self.headers.append((name, value))
+        if not self._has_head:  # those behind a body come too late for the client's
+            self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         self.status = self._parser.get_status_code()
+        if self.status not in _STATUSES:
+            self._end(f"it answered with status {self.status}, which there is not")
+            return
         self._has_head = self.status >= 200  # 1xx: another one follows
         self._is_whole = self._has_head and not self.has_body
 
