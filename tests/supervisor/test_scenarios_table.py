@@ -1,4 +1,4 @@
-"""docs/supervisor-scenarios.md names tests: they exist, and every scenario has some, on real servers where it says so."""
+"""docs/supervisor-scenarios.md names tests: they exist; every scenario has some, on real servers where it says so."""
 
 import ast
 import re
