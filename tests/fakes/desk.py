@@ -53,6 +53,10 @@ class FakeVisit:
         self._has_renewed = False
         self.running = running
 
+    @asynccontextmanager
+    async def until_stopped(self) -> AsyncIterator[None]:
+        yield
+
     async def renew(self) -> FakeRunning:
         if self._has_renewed:
             raise StartFailedError("renewed twice", is_permanent=False)

@@ -116,6 +116,41 @@ async def test_an_external_model_is_counted_and_never_stopped() -> None:
         assert at.status("x").in_flight == 0
 
 
+async def test_what_is_going_on_ends_with_the_order_to_stop_and_by_nothing_else() -> None:
+    async with room(managed("a"), external("x")) as at:
+        at.launches.ends_slowly = True
+        for key in "ax":
+            async with at.desk.visit(key) as visit, visit.until_stopped():
+                await turns()
+        with pytest.raises(TimeoutError):
+            async with at.desk.visit("a") as visit, visit.until_stopped():
+                raise TimeoutError
+        async with at.desk.visit("a") as visit:
+            order = await begun(at.desk.unload())
+            with pytest.raises(UnloadedError, match="unloaded by order"):  # the process is still there
+                async with visit.until_stopped():
+                    await asyncio.Event().wait()
+            assert not order.done()
+        at.launches.last.may_go.set()
+        await order
+
+
+async def test_a_renewed_request_ends_with_the_process_that_it_came_to() -> None:
+    async with room(managed("a")) as at, at.desk.visit("a") as visit:
+
+        async def renewed() -> None:
+            async with visit.until_stopped():
+                at.launches.last.die()
+                assert (await visit.renew()).pid == 2
+                await asyncio.Event().wait()
+
+        asking = await begun(renewed())
+        assert not asking.done()
+        await at.desk.unload()
+        with pytest.raises(UnloadedError, match="unloaded by order"):
+            await asking
+
+
 # Another config
 
 

@@ -9,22 +9,15 @@ import time
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
-from supervisor.children import free_port, is_alive, until
-from supervisor.supervisors import Supervisor, supervisor
+from supervisor.children import is_alive, until
+from supervisor.real_models import NANO, content, entry, pids_of, rest, say
+from supervisor.supervisors import JSON, supervisor
 from whitedwarf.supervisor.failures import UpstreamCutError
-from whitedwarf.supervisor.upstream import Address, Answer, Exchange, ask, begin
+from whitedwarf.supervisor.upstream import Address, Exchange, begin
 
 pytestmark = [pytest.mark.anyio, pytest.mark.clients]
-
-NANO = Path(__file__).resolve().parents[2] / "src" / "whitedwarf" / "data" / "nano.gguf"
-
-
-def entry(key: str, path: Path, **more: Any) -> dict[str, Any]:
-    ports = {"publicPort": free_port(), "internalPort": free_port()}
-    return {"name": key, "path": str(path), **ports, **more}
 
 
 def real(folder: Path, llama_server: Path, *models: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -40,23 +33,6 @@ def real(folder: Path, llama_server: Path, *models: dict[str, Any], **more: Any)
     }
 
 
-def pids_of(it: Supervisor) -> list[int]:
-    return [child.pid for child in psutil.Process(it.pid).children()]
-
-
-async def say(it: Supervisor, key: str, text: str, **more: Any) -> Answer:
-    body = {"messages": [{"role": "user", "content": text}], "temperature": 0, **more}
-    return await ask(it.address(key), "POST", "/v1/chat/completions", JSON, json.dumps(body).encode(), timeout_s=60)
-
-
-JSON = ((b"Content-Type", b"application/json"),)
-
-
-def content(answer: Answer) -> str:
-    assert answer.status == 200, answer.body
-    return str(json.loads(answer.body)["choices"][0]["message"]["content"])
-
-
 async def endless(address: Address) -> Exchange:
     """The alphabet again and again."""
     body = {"messages": [{"role": "user", "content": "a"}], "stream": True, "max_tokens": 100_000}
@@ -64,10 +40,6 @@ async def endless(address: Address) -> Exchange:
     assert exchange.status == 200
     await exchange.next_bytes()
     return exchange
-
-
-async def rest(exchange: Exchange) -> bytes:
-    return b"".join([piece async for piece in exchange.pieces()])
 
 
 async def test_a_task_and_its_title_share_the_first_start(tmp_path: Path, llama_server: Path, markov: Path) -> None:

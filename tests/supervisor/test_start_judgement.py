@@ -68,6 +68,9 @@ def test_nobody_waits_shorter_than_told_or_longer_than_the_bound(moments: list[i
     [
         (2, ["whitedwarf: unknown option --x"], True),
         (127, [], True),
+        (1, ["whitedwarf: loading m", "whitedwarf: m.gguf: found GGUF version 0; expected version 2 or 3."], True),
+        (1, ["whitedwarf: m: not enough memory for this"], False),
+        (1, ["whitedwarf: loading m", "Traceback (most recent call last):", "ZeroDivisionError"], False),
         (1, ["llama_model_load: failed to load model from x"], True),
         (1, ["srv load_model: failed to load model", "cudaMalloc failed: out of memory"], False),
         (1, ["error: couldn't bind HTTP server socket, hostname: x, port: 1"], False),

@@ -147,7 +147,7 @@ class App:
         await while_there(receive, work, self._awake(model, request, body, outlet))
 
     async def _visit(self, model: Model, request: Request, body: bytes, outlet: Outlet, keep_s: float | None) -> None:
-        async with self._desk.visit(model.key, keep_alive_s=keep_s) as visit:
+        async with self._desk.visit(model.key, keep_alive_s=keep_s) as visit, visit.until_stopped():
             if request.method == "POST":
                 over = await self._desk.limit(model.key).check(visit.running, request.target, body)
                 if over is not None:

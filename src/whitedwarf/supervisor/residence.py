@@ -20,7 +20,10 @@ Clock = Callable[[], float]
 
 
 class Stay:
-    """A life of a process. `end` is set when it is to be stopped or has exited, `gone` when nothing is left of it."""
+    """A life of a process. `end` is set when it is to be stopped or has exited, `gone` when nothing is left of it.
+
+    `when_stopped` are called once, when it is ordered to end while they are there.
+    """
 
     def __init__(self, model: ManagedModel, memory_bytes: int, now_s: float) -> None:
         self.model = model
@@ -34,6 +37,7 @@ class Stay:
         self.last_ticket: int | None = None
         self.why_closing: str | None = None
         self.why_stopped: str | None = None
+        self.when_stopped: set[Callable[[], None]] = set()
         self.end = asyncio.Event()
         self.gone = asyncio.Event()
 
@@ -73,6 +77,8 @@ class Stay:
             return
         self.why_stopped = why
         self.end.set()
+        for call in self.when_stopped:
+            call()
         if self.launching is not None:
             self.launching.cancel()
 

@@ -8,6 +8,8 @@ from whitedwarf.supervisor.failures import StartFailedError
 _TAIL_LINES = 20
 _WRONG_ARGUMENTS = 2
 _NO_PROGRAM = (126, 127)  # shells and env say so
+_REFUSED = 1
+_OUR_REFUSAL = "whitedwarf: "  # how our own engine begins its last line, where it has looked at what it was told
 _PORT_TAKEN = re.compile(
     r"couldn't bind HTTP server socket|address already in use|only one usage of each socket address"
     r"|cannot listen on \S+ port \d+",
@@ -39,6 +41,8 @@ def is_permanent(exit_code: int, log: Sequence[str]) -> bool:
     """Whether the next start would end alike. Memory may come back; who was ended by a signal did not choose to."""
     if is_out_of_memory(log) or is_port_taken(log) or exit_code < 0:
         return False
+    if exit_code == _REFUSED and log and log[-1].startswith(_OUR_REFUSAL):
+        return True
     return exit_code in (_WRONG_ARGUMENTS, *_NO_PROGRAM) or any(_PERMANENT.search(line) for line in log)
 
 

@@ -1,7 +1,8 @@
 """A request's stay at a model that is up, as whoever forwards it sees it: whom to talk to, and what if that dies."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 from whitedwarf.supervisor.failures import StartFailedError, UnloadedError
 from whitedwarf.supervisor.residence import External, Stay
@@ -21,6 +22,7 @@ class Visit:
         self._leave = leave
         self._admit = admit
         self._is_renewed = False
+        self._cut: Callable[[], None] | None = None
 
     @property
     def running(self) -> Running:
@@ -44,9 +46,47 @@ class Visit:
         if stay.why_stopped is not None:
             raise UnloadedError(f"model {stay.model.key!r} was stopped before it answered: {stay.why_stopped}")
         self._stay = None
+        self._forget(stay)
         self._leave(stay, None)
         self._stay = await self._admit()
+        self._heed(self._stay)
         return self.running
+
+    @asynccontextmanager
+    async def until_stopped(self) -> AsyncIterator[None]:
+        """What is done within ends as soon as the model is ordered to stop, with UnloadedError.
+
+        Its server may take its time, or tell the end of an answer in words after which no client asks again.
+        """
+        loop = asyncio.get_running_loop()
+        span = asyncio.timeout(None)
+        try:
+            async with span:
+                self._cut = lambda: span.reschedule(loop.time())
+                self._heed(self._stay)
+                yield
+        except TimeoutError as error:
+            if not span.expired():
+                raise
+            raise UnloadedError(f"the model was stopped before it had answered: {self._why()}") from error
+        finally:
+            self._forget(self._stay)
+            self._cut = None
+
+    def _heed(self, stay: Stay | None) -> None:
+        if stay is None or self._cut is None:
+            return
+        if stay.why_stopped is not None:
+            self._cut()
+        else:
+            stay.when_stopped.add(self._cut)
+
+    def _forget(self, stay: Stay | None) -> None:
+        if stay is not None and self._cut is not None:
+            stay.when_stopped.discard(self._cut)
+
+    def _why(self) -> str:
+        return (self._stay.why_stopped if self._stay is not None else None) or "by order"
 
     def end(self, keep_alive_s: float | None) -> None:
         """Nothing more is asked; the model stays for so long (None: as configured)."""
@@ -71,6 +111,7 @@ class ExternalVisit(Visit):
 
     def __init__(self, external: External) -> None:
         self._external = external
+        self._stay = self._cut = None
 
     @property
     def running(self) -> Running:

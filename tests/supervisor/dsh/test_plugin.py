@@ -6,6 +6,7 @@ Whatever is wrong, the task is done: that DSH starts and ends as if there were n
 import os
 import re
 import shutil
+import signal
 import socket
 import threading
 import time
@@ -44,7 +45,8 @@ def run(dsh: Dsh, answering: Path) -> Any:
 
 
 def log_of(dsh: Dsh) -> str:
-    return (dsh.home / "local-model-supervisor.log").read_text()
+    log = dsh.home / "local-model-supervisor.log"
+    return log.read_text() if log.exists() else ""
 
 
 def test_a_supervisor_is_started_told_to_unload_at_the_end_and_lives_on(run: Any, stand_in: StandIn, dsh: Dsh) -> None:
@@ -189,6 +191,33 @@ def test_stop_on_exit_ends_the_supervisor_that_this_dsh_started(run: Any, stand_
     run({**stand_in.options, "stopOnExit": True}, UP)
     assert stand_in.lives(0)
     assert len(stand_in.notes("term")) == 1
+
+
+def test_a_supervisor_that_falls_is_started_again(stand_in: StandIn, dsh: Dsh, answering: Path) -> None:
+    dsh.add_plugin(stand_in.options)
+    again = f"until uses the supervisor that answers on port {stand_in.port} again"
+    run = dsh.start("Say something.", patches=[answering], commands=[again])
+    end_once_used(stand_in, dsh, signal.SIGKILL)
+    assert ended(run).code == 0
+    assert len(stand_in.notes("bound")) == 2
+    assert stand_in.lives(1)
+
+
+def test_a_supervisor_that_was_told_to_end_stays_ended(stand_in: StandIn, dsh: Dsh, answering: Path) -> None:
+    dsh.add_plugin(stand_in.options)
+    run = dsh.start("Say something.", patches=[answering], commands=["until the supervisor ended: exit code 0"])
+    end_once_used(stand_in, dsh, signal.SIGTERM)
+    assert ended(run).code == 0
+    assert "starts it again" not in log_of(dsh)
+    assert stand_in.lives(0)
+
+
+def end_once_used(stand_in: StandIn, dsh: Dsh, how: signal.Signals) -> None:
+    deadline_s = time.monotonic() + 30
+    while "uses the supervisor" not in log_of(dsh):
+        assert time.monotonic() < deadline_s
+        time.sleep(0.02)
+    os.kill(stand_in.living[0], how)
 
 
 def test_a_supervisor_behind_a_key_is_used_with_it_and_the_log_does_not_say_it(

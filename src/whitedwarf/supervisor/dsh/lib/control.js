@@ -30,7 +30,7 @@ export function ask(port, method, path, { timeoutMs, signal, apiKey } = {}) {
   })
 }
 
-// → { kind: 'supervisor', models, config } | { kind: 'nobody' } | { kind: 'stranger', why }
+// → { kind: 'supervisor', pid, models, config } | { kind: 'nobody' } | { kind: 'stranger', why }
 export async function look(port, { signal, apiKey } = {}) {
   try {
     const answer = await ask(port, 'GET', '/__supervisor/status', { timeoutMs: LOOK_TIMEOUT_MS, signal, apiKey })
@@ -51,7 +51,7 @@ function recognise({ status, text }) {
   try {
     const { pid, config, models } = JSON.parse(text)
     const isOurs = Number.isInteger(pid) && Array.isArray(models) && models.every(isModel)
-    if (status === 200 && isOurs) return { kind: 'supervisor', models, config }
+    if (status === 200 && isOurs) return { kind: 'supervisor', pid, models, config }
   } catch {
     // No JSON: told below.
   }
