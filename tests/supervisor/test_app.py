@@ -236,6 +236,25 @@ async def test_a_slow_body_holds_nothing(down: Supervised) -> None:
     await client.close()
 
 
+async def test_a_body_that_ends_before_its_length_wakes_nothing(down: Supervised) -> None:
+    client = await Client.to(down.port)
+    await client.send(post({"x": 1})[:-1])
+    client.writer.write_eof()
+    assert await client.reader.read() == b""
+    assert down.desk.visits == []
+    await client.close()
+
+
+async def test_a_body_that_is_longer_than_its_length_ends_there() -> None:
+    async with server(echo) as address, supervised(address) as it:
+        client = await Client.to(it.port)
+        await client.send(post({"x": 1}) + b"and more")
+        assert json.loads((await client.answer())[2])["body"] == '{"x": 1}'
+        assert await client.reader.read() == b""
+        assert len(it.desk.visits) == 1
+        await client.close()
+
+
 async def test_a_body_that_stops_coming_is_given_up(down: Supervised, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asgi, "BODY_STALL_S", 0.1)
     client = await Client.to(down.port)

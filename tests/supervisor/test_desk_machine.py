@@ -10,7 +10,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 
 from fakes.launches import config_of, managed, start_failed
 from fakes.rooms import Guest, Room, turns
-from whitedwarf.errors import WhitedwarfError
+from whitedwarf.errors import UsageError, WhitedwarfError
 from whitedwarf.supervisor.config import ManagedModel, SwapPolicy
 from whitedwarf.supervisor.failures import StartFailedError
 from whitedwarf.supervisor.status import State
@@ -173,6 +173,8 @@ class DeskMachine(RuleBasedStateMachine):
             self._go_on()
             assert all(guest.task.done() for guest in self.guests if not guest.is_in)
             assert all(order.done() for order in self.orders)
+            refused = {type(error) for order in self.orders if (error := order.exception()) is not None}
+            assert refused <= {UsageError}  # of a model that the config has not
             for guest in self.guests:
                 self.loop.run_until_complete(guest.walk_away())
         self.loop.close()

@@ -76,7 +76,7 @@ def relayed(target: int) -> Iterator[int]:
 
 
 def scripted_start_s() -> float:
-    """How long the scripted model takes by itself, from its start to its first answer."""
+    """How long the scripted model takes by itself, from its start until its port takes connections."""
     port, _ = _free_ports()
     start_s = time.monotonic()
     with subprocess.Popen([*_SCRIPTED, "--port", str(port)]) as process:
