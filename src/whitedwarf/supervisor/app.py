@@ -170,7 +170,10 @@ class App:
         """The client's headers. Where we ask for keys, its key is one of ours: nothing for the server behind."""
         has_keys = self._gate.keys is not None
         key = server_key(model) if has_keys or isinstance(model, ExternalModel) else None
-        return onward(request.headers, key, keeps_keys=not has_keys)
+        headers = onward(request.headers, key, keeps_keys=not has_keys)
+        # Where headers have gone out early none of them can say how the answer is encoded.
+        is_plain = request.method == "POST" and self._config.early_headers_after_s > 0
+        return tuple(one for one in headers if one[0] != b"accept-encoding") if is_plain else headers
 
     def _awake(self, model: Model, request: Request, body: bytes, outlet: Outlet) -> Coroutine[Any, Any, None]:
         def progress() -> str:
