@@ -309,6 +309,14 @@ def test_numbers_beyond_all_others_are_refused(tmp_path: Path, name: str, value:
     assert f"{name}: expected a" in told(tmp_path, {"models": [{"name": "m", "path": "x"}], name: value})
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "0.0.0.0", "127.1.2.3"])
+def test_a_server_that_would_ask_itself_is_refused(tmp_path: Path, host: str) -> None:
+    url = f"http://{host}:8080/v1"
+    assert "models[0].url: port 8080 is its own publicPort" in told(tmp_path, {"models": [{"name": "m", "url": url}]})
+    assert one(tmp_path, {"url": url, "publicPort": 8081}).url == url
+    assert one(tmp_path, {"url": "http://elsewhere:8080"}).public_port == 8080
+
+
 def test_a_folder_that_is_gone_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")

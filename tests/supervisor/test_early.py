@@ -57,6 +57,19 @@ async def test_a_stream_that_waits_for_its_model_gets_headers_comments_and_then_
             assert rest.endswith(b"data: 1\n\ndata: [DONE]\n\n")
 
 
+async def test_an_answer_whose_headers_went_out_early_is_not_encoded() -> None:
+    heads: list[bytes] = []
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append((await read_request(reader))[0])
+        writer.write(answer(b"{}"))
+
+    for after_s, is_asked in ((30.0, False), (0.0, True)):
+        async with server(talk) as address, supervised(address, early_headers_after_s=after_s) as it:
+            await asked(it.port, post({"stream": True}, more=b"Accept-Encoding: gzip\r\n"))
+            assert (b"accept-encoding: gzip" in heads[-1]) is is_asked
+
+
 async def test_a_long_prompt_counts_as_waiting_too() -> None:
     async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_request(reader)

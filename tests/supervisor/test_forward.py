@@ -265,6 +265,19 @@ async def test_an_external_server_gets_its_key_and_not_the_clients(monkeypatch: 
         assert b"mine" not in head
 
 
+@pytest.mark.parametrize("theirs", ["", "theirs"])
+async def test_a_model_gets_its_own_key_where_ours_are_asked_for(theirs: str) -> None:
+    talk = Counted(answer(b"{}"), answer(b"{}"))
+    async with server(talk) as address, supervised(address, keys=ApiKeys(["ours"])) as it:
+        model = replace(it.desk.config.managed[0], arguments=("--api-key", theirs) if theirs else ())
+        it.app.reconfigure(replace(it.desk.config, models=(model,)), ApiKeys(["ours"]))
+        for request in (post({}, more=b"X-Api-Key: ours\r\n"), get("/props", b"Authorization: Bearer ours\r\n")):
+            assert (await asked(it.port, request))[0] == 200
+        for head, _ in talk.requests:
+            assert b"ours" not in head
+            assert (b"authorization: Bearer theirs" in head) is bool(theirs)
+
+
 async def test_a_key_of_ours_is_not_told_to_somebody_elses_server() -> None:
     talk = Counted(answer(b"{}"))
     async with server(talk) as address, supervised(address, kinds=("external",), keys=ApiKeys(["ours"])) as it:

@@ -147,6 +147,12 @@ async def test_a_program_that_cannot_be_run_is_told(tmp_path: Path, program: str
     assert f"cannot run {tmp_path / program}" in str(error)
 
 
+async def test_words_that_are_too_long_for_the_system_are_told_for_good(tmp_path: Path) -> None:
+    error = await failed(tmp_path, stand_in(tmp_path, "x" * 300_000))
+    assert error.is_permanent
+    assert "Argument list too long" in str(error)
+
+
 async def test_a_start_that_never_ends_is_ended(tmp_path: Path) -> None:
     error = await failed(tmp_path, stand_in(tmp_path, "--never-healthy", "--ignore-term", "9", start_timeout_s=1.0))
     assert not error.is_permanent

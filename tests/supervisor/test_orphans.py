@@ -1,5 +1,6 @@
 """What an earlier supervisor left running is ended at the next start, and nobody else is."""
 
+import errno
 import json
 import os
 import signal
@@ -7,7 +8,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -187,3 +188,57 @@ def test_a_zombie_is_not_running(tmp_path: Path, started: list) -> None:
     while psutil.Process(record.pid).status() != psutil.STATUS_ZOMBIE:
         time.sleep(0.01)
     assert stop_orphans(tmp_path) == []
+
+
+def a_pipe(place: Path, text: str) -> None:
+    os.mkfifo(place)
+
+
+def a_link(place: Path, text: str) -> None:
+    (place.parent / "elsewhere").write_text(text)
+    place.symlink_to("elsewhere")
+
+
+def a_link_without_end(place: Path, text: str) -> None:
+    place.symlink_to("/dev/zero")
+
+
+def one_that_others_may_write(place: Path, text: str) -> None:
+    place.write_text(text)
+    place.chmod(0o622)
+
+
+def a_long_one(place: Path, text: str) -> None:
+    place.write_text(text + " " * (9 << 20))
+
+
+@pytest.mark.parametrize("make", [a_pipe, a_link, a_link_without_end, one_that_others_may_write, a_long_one])
+def test_a_record_that_is_not_our_own_file_ends_nobody(
+    tmp_path: Path, started: list[subprocess.Popen[bytes]], make: Callable[[Path, str], None]
+) -> None:
+    record = orphan(started)
+    (tmp_path / "children").mkdir()
+    place = tmp_path / "children" / f"{record.pid}.json"
+    make(place, json.dumps(asdict(record)))
+    told = stop_orphans(tmp_path, kill_s=0.1)
+    assert len(told) == 1
+    assert "cannot be read; removed" in told[0]
+    assert is_alive(record.pid)
+    assert not place.is_symlink()
+    assert not place.exists()
+
+
+def test_a_state_folder_that_cannot_be_holds_nothing(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for folder in (tmp_path / ("n" * 300), tmp_path / "file" / "x"):
+        assert stop_orphans(folder) == []
+
+
+def test_a_record_that_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(json, "dump", full)
+    with pytest.raises(OSError, match="No space"):
+        Records(tmp_path).add(Record.of("m", os.getpid(), 9080, ["x"], "mark"))
+    assert list((tmp_path / "children").iterdir()) == []

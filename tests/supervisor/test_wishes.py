@@ -84,6 +84,11 @@ def test_no_body_holds_up_those_who_wait(body: bytes) -> None:
     assert longest_s < 0.3
 
 
+@pytest.mark.parametrize("said", ["1e999", "9" * 400, '"1000000000h"', '"' + "9" * 60 + '"', "-1e999", "-" + "9" * 400])
+def test_for_ever_is_a_number_that_can_be_told(said: str) -> None:
+    assert finished_now(keep_alive_s(b'{"keep_alive":%s}' % said.encode())) == (-1e9 if "-" in said else 1e9)
+
+
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
 def test_fields_of_a_large_body_are_found_too(mark: bytes) -> None:
     body = mark + json.dumps({"x": ["y" * 100] * 1000, "stream": True, "model": "a", "keep_alive": "10m"}).encode()

@@ -1,7 +1,8 @@
 """What a supervisor costs between client and model: each request, each event, its memory, and when nothing happens.
 
 Everything is asked directly too, in turns within the same run, so that a busy machine is busy for both. Latencies of
-events are those of single ones, paced: each wakes the supervisor anew.
+events are those of single ones, paced: each wakes the supervisor anew. A bare relay beside it says what of that is
+the machine's: to wake another process and hand an event on.
 """
 
 import json
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from whitedwarf.bench.scripted_llama import SHORT_ANSWER
-from whitedwarf.bench.supervisor_process import SupervisorProcess, scripted_start_s, supervised
+from whitedwarf.bench.supervisor_process import SupervisorProcess, relayed, scripted_start_s, supervised
 
 BODY_BYTES = (100, 60_000)
 EVENT_BYTES = (60, 300, 4_000)
@@ -40,6 +41,7 @@ class EventSample:
 
     event_bytes: int
     direct_latency_s: float
+    relayed_latency_s: float
     supervised_latency_s: float
     direct_wall_s: float
     supervised_wall_s: float
@@ -50,6 +52,11 @@ class EventSample:
     def added_latency_s(self) -> float:
         """What the supervisor adds to an event that comes alone."""
         return self.supervised_latency_s - self.direct_latency_s
+
+    @property
+    def relay_added_s(self) -> float:
+        """What a relay adds to it that does nothing but hand it on."""
+        return self.relayed_latency_s - self.direct_latency_s
 
     @property
     def added_wall_s(self) -> float:
@@ -84,7 +91,8 @@ def measure_supervisor(num_requests: int, num_events: int) -> SupervisorSample:
         cold_start_s = time.monotonic() - start_s
         requests = tuple(_requests(process, num_requests, size) for size in BODY_BYTES)
         resident_bytes = process.resident_bytes
-        events = tuple(_events(process, num_events, size) for size in EVENT_BYTES)
+        with relayed(process.model_port) as relay:
+            events = tuple(_events(process, relay, num_events, size) for size in EVENT_BYTES)
         before_s = process.cpu_s
         time.sleep(_IDLE_S)
         idle = (process.cpu_s - before_s) / _IDLE_S
@@ -101,12 +109,13 @@ def _requests(process: SupervisorProcess, count: int, body_bytes: int) -> Reques
     return RequestSample(body_bytes, median(direct), median(through))
 
 
-def _events(process: SupervisorProcess, count: int, event_bytes: int) -> EventSample:
+def _events(process: SupervisorProcess, relay: int, count: int, event_bytes: int) -> EventSample:
     rounds = []
     for _ in range(_ROUNDS):
         paced = max(1, count // _ROUNDS)
         direct, through = _Stream(process.model_port), _Stream(process.port)
         direct_latency_s = direct.latency_s(paced, event_bytes)
+        relayed_latency_s = _Stream(relay).latency_s(paced, event_bytes)
         cpu_s = process.cpu_s
         latency_s = through.latency_s(paced, event_bytes)
         paced_cpu_s = (process.cpu_s - cpu_s) / paced
@@ -114,7 +123,8 @@ def _events(process: SupervisorProcess, count: int, event_bytes: int) -> EventSa
         wall_s = through.wall_s(10 * paced, event_bytes)
         at_once_cpu_s = (process.cpu_s - cpu_s) / (10 * paced)
         direct_wall_s = direct.wall_s(10 * paced, event_bytes)
-        rounds.append((direct_latency_s, latency_s, direct_wall_s, wall_s, paced_cpu_s, at_once_cpu_s))
+        latencies = (direct_latency_s, relayed_latency_s, latency_s)
+        rounds.append((*latencies, direct_wall_s, wall_s, paced_cpu_s, at_once_cpu_s))
     return EventSample(event_bytes, *map(median, zip(*rounds, strict=True)))
 
 

@@ -62,6 +62,19 @@ def supervised() -> Iterator[SupervisorProcess]:
                 process.kill()
 
 
+@contextmanager
+def relayed(target: int) -> Iterator[int]:
+    """The port of a bare relay to another port, in a process of its own."""
+    port, _ = _free_ports()
+    words = [sys.executable, "-m", "whitedwarf.bench.bare_relay", str(port), str(target)]
+    with subprocess.Popen(words) as process:
+        try:
+            _wait(process, port, None)
+            yield port
+        finally:
+            process.kill()
+
+
 def scripted_start_s() -> float:
     """How long the scripted model takes by itself, from its start until its port takes connections."""
     port, _ = _free_ports()

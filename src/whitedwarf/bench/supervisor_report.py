@@ -54,9 +54,9 @@ class SupervisorReport:
         for event in sample.events:
             yield (
                 f"event of {event.event_bytes:>5} bytes: alone {event.added_latency_s * 1e6:.0f} us added to "
-                f"{event.direct_latency_s * 1e6:.0f}, among many {event.added_wall_s * 1e6:.1f} us added to "
-                f"{event.direct_wall_s * 1e6:.1f}; processor time {event.paced_cpu_s * 1e6:.0f} and "
-                f"{event.cpu_s * 1e6:.1f} us"
+                f"{event.direct_latency_s * 1e6:.0f} (a bare relay {event.relay_added_s * 1e6:.0f}), among many "
+                f"{event.added_wall_s * 1e6:.1f} us added to {event.direct_wall_s * 1e6:.1f}; processor time "
+                f"{event.paced_cpu_s * 1e6:.0f} and {event.cpu_s * 1e6:.1f} us"
             )
         yield f"memory after {sample.num_requests} requests: {sample.resident_bytes / 1e6:.1f} MB"
         yield f"processor while idle: {sample.idle_cpu_share:.2%}"

@@ -27,16 +27,17 @@ from whitedwarf.supervisor.asgi import (
 from whitedwarf.supervisor.config import ExternalModel, Model, SupervisorConfig
 from whitedwarf.supervisor.control import Control, LogOf, no_log
 from whitedwarf.supervisor.control_page import PREFIX
+from whitedwarf.supervisor.counting import server_key
 from whitedwarf.supervisor.desk import Desk
 from whitedwarf.supervisor.early import Outlet, keep_awake
 from whitedwarf.supervisor.failures import UpstreamCutError
-from whitedwarf.supervisor.forward import key_of, onward, pass_on, pass_on_twice
+from whitedwarf.supervisor.forward import onward, pass_on, pass_on_twice
 from whitedwarf.supervisor.gate import Gate
 from whitedwarf.supervisor.json_spans import finished
 from whitedwarf.supervisor.metrics import Metrics
 from whitedwarf.supervisor.present import while_there
 from whitedwarf.supervisor.status import State
-from whitedwarf.supervisor.upstream import Address, Answer
+from whitedwarf.supervisor.upstream import Address, Answer, Headers
 from whitedwarf.supervisor.visits import Visit
 from whitedwarf.supervisor.wishes import keep_alive_s, named_model, wants_stream
 from whitedwarf.web.auth import ApiKeys
@@ -122,7 +123,7 @@ class App:
             await send_answer(send, answers.loading() if is_loading else answers.unloaded())
             return
         outlet = Outlet(send, request.path, request.write)
-        work = pass_on(running.address, request, onward(request.headers), body, outlet)
+        work = pass_on(running.address, request, self._onward(model, request), body, outlet)
         await while_there(receive, self._told(outlet, model, work))
 
     # Requests for an answer
@@ -156,16 +157,23 @@ class App:
 
     async def _forward(self, model: Model, request: Request, body: bytes, outlet: Outlet, visit: Visit) -> None:
         if isinstance(model, ExternalModel):
-            # Where we ask for keys, the client's is one of ours: nothing for somebody else's server.
-            headers = onward(request.headers, key_of(model.api_key_variable), keeps_keys=self._gate.keys is None)
-            await pass_on(visit.running.address, request, headers, body, outlet)
+            await pass_on(visit.running.address, request, self._onward(model, request), body, outlet)
             return
 
         async def renewed() -> Address:
             self.metrics.count_replay(model.key)
             return (await visit.renew()).address
 
-        await pass_on_twice(visit.running.address, request, body, outlet, renewed)
+        await pass_on_twice(visit.running.address, request, self._onward(model, request), body, outlet, renewed)
+
+    def _onward(self, model: Model, request: Request) -> Headers:
+        """The client's headers. Where we ask for keys, its key is one of ours: nothing for the server behind."""
+        has_keys = self._gate.keys is not None
+        key = server_key(model) if has_keys or isinstance(model, ExternalModel) else None
+        headers = onward(request.headers, key, keeps_keys=not has_keys)
+        # Where headers have gone out early none of them can say how the answer is encoded.
+        is_plain = request.method == "POST" and self._config.early_headers_after_s > 0
+        return tuple(one for one in headers if one[0] != b"accept-encoding") if is_plain else headers
 
     def _awake(self, model: Model, request: Request, body: bytes, outlet: Outlet) -> Coroutine[Any, Any, None]:
         def progress() -> str:

@@ -3,6 +3,7 @@
 An entry says it, else `defaults`, else the top of the file, else the table in docs/supervisor.md. Pure.
 """
 
+import ipaddress
 from collections.abc import Mapping
 
 from whitedwarf.supervisor import arguments as given
@@ -62,7 +63,9 @@ def external_model(entry: Table, ports: PortPair, around: Surroundings) -> Exter
     from whitedwarf.supervisor.upstream import Address  # asyncio and httptools: most configs need neither
 
     url = entry.text("url")
-    Address.of_url(url)
+    address = Address.of_url(url)
+    if address.port == ports.public and is_this_machine(address.host):
+        entry.fail("url", f"port {ports.public} is its own publicPort, so that it would ask itself; choose another")
     return ExternalModel(
         key=entry.text("name"),
         alias=entry.text("alias", entry.text("name")),
@@ -73,6 +76,15 @@ def external_model(entry: Table, ports: PortPair, around: Surroundings) -> Exter
         soft_grace_s=first_with("softGraceSec", entry, around.defaults, around.top).number("softGraceSec", 180.0),
         api_key_variable=entry.text("apiKeyEnv") or None,
     )
+
+
+def is_this_machine(host: str) -> bool:
+    """Whether it certainly is, as far as its name tells."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+    return address.is_loopback or address.is_unspecified
 
 
 def managed_model(entry: Table, ports: PortPair, around: Surroundings) -> ManagedModel:

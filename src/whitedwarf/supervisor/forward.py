@@ -5,7 +5,6 @@ answer came; an answer that was cut off never ends as if it were whole; whoever 
 Does not know which model is meant, nor when it may run.
 """
 
-import os
 from collections.abc import Awaitable, Callable, Iterable
 
 from whitedwarf.supervisor.asgi import Request
@@ -69,12 +68,6 @@ def joined(address: Address, target: str) -> tuple[Address, str]:
     return address, target
 
 
-def key_of(variable: str | None) -> str | None:
-    """The key of a server behind, from the environment; None where there is none to give."""
-    key = os.environ.get(variable, "").strip() if variable else ""  # files that it came from end in a newline
-    return key or None
-
-
 async def pass_on(address: Address, request: Request, headers: Headers, body: bytes, outlet: Outlet) -> None:
     """One exchange. UpstreamDownError where nothing came, UpstreamCutError where the answer broke off."""
     where, target = joined(address, request.target)
@@ -93,12 +86,12 @@ async def pass_on(address: Address, request: Request, headers: Headers, body: by
 async def pass_on_twice(
     address: Address,
     request: Request,
+    headers: Headers,
     body: bytes,
     outlet: Outlet,
     renew: Callable[[], Awaitable[Address]],
 ) -> None:
     """The same; where nothing came, once more to what `renew` gives."""
-    headers = onward(request.headers)
     try:
         await pass_on(address, request, headers, body, outlet)
     except UpstreamDownError:

@@ -6,6 +6,7 @@ is started.
 """
 
 import asyncio
+import errno
 import logging
 import secrets
 import shlex
@@ -34,6 +35,7 @@ from whitedwarf.supervisor.upstream import Address, Headers
 Progress = Callable[[str], None]
 _MOST_PORTS = 5
 _PERMANENT = (FileNotFoundError, PermissionError, NotADirectoryError, ValueError)  # processes and memory come back
+_WRONG_WORDS = (errno.E2BIG, errno.ENOEXEC, errno.ELOOP, errno.ENAMETOOLONG)
 _log = logging.getLogger(__name__)
 
 
@@ -230,7 +232,11 @@ async def _spawn(attempt: _Attempt, argv: list[str], mark: str) -> Child:
         )
     except (OSError, ValueError) as error:
         why = f"cannot run {argv[0]}: {getattr(error, 'strerror', None) or error}"
-        raise start_failure.failure(model.key, why, permanent=isinstance(error, _PERMANENT)) from error
+        raise start_failure.failure(model.key, why, permanent=_is_permanent(error)) from error
+
+
+def _is_permanent(error: Exception) -> bool:
+    return isinstance(error, _PERMANENT) or (isinstance(error, OSError) and error.errno in _WRONG_WORDS)
 
 
 async def _end(child: Child) -> None:

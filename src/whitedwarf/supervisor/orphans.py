@@ -25,6 +25,10 @@ _FOLDER = "children"
 _SECOND_TERM_S = 2.5
 _KILL_S = 10.0
 _GONE_S = 5.0
+_MOST_BYTES = 8 << 20
+_OTHERS_WRITE = 0o022
+_PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+"""No link is followed, and no pipe waited for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,10 +74,15 @@ class Records:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         place = self._place(record.pid)
         fresh = place.with_suffix(".new")
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(asdict(record), file)
-        fresh.replace(place)
+        try:
+            descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _PLAIN, 0o600)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                json.dump(asdict(record), file)
+            fresh.replace(place)
+        except OSError:
+            with contextlib.suppress(OSError):
+                fresh.unlink()
+            raise
 
     def remove(self, pid: int) -> None:
         """Once nothing of it is left."""
@@ -83,12 +92,18 @@ class Records:
     def found(self) -> tuple[list[Record], list[Path]]:
         """Those that can be read, and the files that cannot."""
         records, damaged = [], []
-        for place in sorted(self._folder.glob("*.json")):
+        for place in self._places():
             try:
                 records.append(_read(place))
             except (OSError, ValueError, RecursionError):
                 damaged.append(place)
         return records, damaged
+
+    def _places(self) -> list[Path]:
+        try:
+            return sorted(self._folder.glob("*.json"))
+        except OSError:  # a folder that cannot be
+            return []
 
     def _place(self, pid: int) -> Path:
         return self._folder / f"{pid}.json"
@@ -122,7 +137,7 @@ def _named(record: Record) -> str:
 
 def _read(place: Path) -> Record:
     """ValueError for what is no record."""
-    value = json.loads(place.read_text(encoding="utf-8"))
+    value = json.loads(_own_text(place))
     try:
         record = Record(**{**value, "argv": tuple(value["argv"])})
     except (TypeError, KeyError) as error:
@@ -132,6 +147,18 @@ def _read(place: Path) -> Record:
     if not all(type(one) is int and one > 0 for one in numbers) or not all(isinstance(one, str) for one in words):
         raise ValueError(f"{place}: expected a record of a child")
     return record
+
+
+def _own_text(place: Path) -> bytes:
+    """Of a file that only we can have written: whoever else could, would say whom we are to end."""
+    with os.fdopen(os.open(place, os.O_RDONLY | _PLAIN), "rb") as file:
+        stat = os.fstat(file.fileno())
+        if hasattr(os, "getuid") and (stat.st_uid != os.getuid() or stat.st_mode & _OTHERS_WRITE):
+            raise ValueError(f"{place}: expected a record of a child that is ours alone")
+        text = file.read(_MOST_BYTES + 1)
+    if len(text) > _MOST_BYTES:
+        raise ValueError(f"{place}: expected a record of a child, not of more than {_MOST_BYTES} bytes")
+    return text
 
 
 def _left_of(record: Record) -> list[psutil.Process]:

@@ -23,6 +23,7 @@ _MOST_MENTIONS = 1000
 _PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
 _UNIT_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _LONGEST_DURATION = 64
+_FOR_EVER_S = 1e9
 _READ_AT_ONCE_BYTES = 64 << 10
 _LONGEST_FIELD_BYTES = 4 << 10
 _EXPECTED = 'expected seconds, or a duration like "10m", 0 for at once, or a negative number for never'
@@ -51,7 +52,7 @@ def keep_alive_s(body: bytes) -> Work[float | None]:
     seconds = _seconds(value)
     if seconds is None or math.isnan(seconds):
         raise UsageError(f"keep_alive: {_EXPECTED}; got {json.dumps(value)[:80]}")
-    return seconds
+    return max(-_FOR_EVER_S, min(seconds, _FOR_EVER_S))  # of what is infinite JSON could not tell
 
 
 def _may_name(body: bytes, known: Set[str]) -> bool:
@@ -71,7 +72,7 @@ def _float(value: float) -> float:
     try:
         return float(value)
     except OverflowError:
-        return math.copysign(math.inf, value)
+        return math.inf if value > 0 else -math.inf
 
 
 def _duration_s(text: str) -> float | None:
