@@ -60,20 +60,28 @@ class Guest:
     """A request that stays until it is told to go."""
 
     def __init__(self, at: Room, key: str, **more: Any) -> None:
-        self._leave = asyncio.Event()
+        self._wishes: asyncio.Queue[str] = asyncio.Queue()
         self.visit: Visit | None = None
+        self.is_renewing = self.has_renewed = False
         self.task = asyncio.create_task(self._stay(at, key, more))
 
     async def _stay(self, at: Room, key: str, more: dict[str, Any]) -> None:
         async with at.desk.visit(key, **more) as self.visit:
-            await self._leave.wait()
+            while await self._wishes.get() == "renew":
+                await self.visit.renew()
+                self.is_renewing = False
 
     @property
     def is_in(self) -> bool:
-        return self.visit is not None and not self.task.done()
+        return self.visit is not None and not self.task.done() and not self.is_renewing
+
+    def renew(self) -> None:
+        """Its process has died: it wants another, and is not in until it has it."""
+        self.is_renewing = self.has_renewed = True
+        self._wishes.put_nowait("renew")
 
     async def leave(self) -> None:
-        self._leave.set()
+        self._wishes.put_nowait("leave")
         await self.task
         await turns()
 

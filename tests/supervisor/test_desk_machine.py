@@ -97,6 +97,14 @@ class DeskMachine(RuleBasedStateMachine):
             alive[index].die()
         self._go_on()
 
+    @rule(guest=visitors)
+    def renew(self, guest: Guest) -> None:
+        if guest.is_in and not guest.has_renewed:
+            assert guest.visit is not None
+            if guest.visit.running.has_exited:
+                guest.renew()
+        self._go_on()
+
     @rule(is_permanent=st.booleans())
     def fail_next(self, is_permanent: bool) -> None:
         self.room.launches.fails.append(start_failed(is_permanent))

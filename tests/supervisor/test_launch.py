@@ -235,6 +235,23 @@ async def test_a_port_that_is_taken_is_stepped_over(tmp_path: Path) -> None:
     assert stranger.asked == []
 
 
+async def test_who_steps_over_a_port_does_not_step_on_another_models(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = stand_in(tmp_path)
+    first, choose = model.internal_port, launch.free_port
+    other = stand_in(tmp_path, key="other", internal_port=first + 1, public_port=first + 2)
+    monkeypatch.setattr(launch, "free_port", lambda port, *rest: port if port == first else choose(port, *rest))
+    stranger = Stranger(first)
+    try:
+        with anyio.fail_after(30):
+            running = await Launcher(config_of(tmp_path, model, other)).launch(model, lambda text: None)
+            await running.stop()
+    finally:
+        stranger.end()
+    assert running.address.port > first + 2
+
+
 @pytest.mark.parametrize("is_known", [True, False], ids=["owner known", "owner not told"])
 async def test_a_port_that_is_stolen_before_the_child_has_it_is_stepped_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_known: bool

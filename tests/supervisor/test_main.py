@@ -120,15 +120,17 @@ async def test_a_config_that_cannot_be_used_changes_nothing(tmp_path: Path, text
 
 async def test_what_needs_a_restart_is_told_and_changes_nothing(tmp_path: Path) -> None:
     config = config_of(tmp_path, "a")
+    before = {"host": "127.0.0.1", "maxLog": 4 << 20, **config}
     async with supervisor(tmp_path, config) as it:
         for name, other in {
             "host": "127.0.0.2",
             "stateDir": str(tmp_path / "x"),
             "logDir": str(tmp_path / "y"),
+            "maxLog": 9,
         }.items():
             it.write({**config, name: other})
             os.kill(it.pid, signal.SIGHUP)
-            said = f"{name} is {other!r} now, was {config.get(name, '127.0.0.1')!r}; that needs a restart"
+            said = f"{name} is {other!r} now, was {before[name]!r}; that needs a restart"
             await until(lambda said=said: said in it.text)
         assert (await it.chat("a")).status == 200
 

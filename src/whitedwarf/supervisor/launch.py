@@ -13,6 +13,7 @@ import shlex
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from itertools import count
 
 import psutil
 
@@ -150,7 +151,8 @@ class Launcher:
     def _choose_port(self, model: ManagedModel, tried: Collection[int], warnings: list[str]) -> int:
         avoided = {*tried, *(one.public_port for one in self._config.models)}
         avoided |= {one.internal_port for one in self._config.managed}
-        wanted = max(tried) + 1 if tried else model.internal_port
+        after_tried = (port for port in count(max(tried, default=0) + 1) if port not in avoided)
+        wanted = next(after_tried) if tried else model.internal_port
         try:
             port = free_port(wanted, HOST, avoided)
         except WhitedwarfError as error:

@@ -174,6 +174,7 @@ class _Supervision:
             ("host", before.host, config.host),
             ("stateDir", str(before.state_folder), str(config.state_folder)),
             ("logDir", str(before.log_folder), str(config.log_folder)),
+            ("maxLog", before.max_log_bytes, config.max_log_bytes),
         ):
             if now != was:
                 raise UsageError(f"{name} is {now!r} now, was {was!r}; that needs a restart")
