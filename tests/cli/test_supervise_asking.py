@@ -146,6 +146,14 @@ def test_a_refusal_is_told_in_the_supervisors_words(config: Path, supervisor: St
     assert in_process(["supervise", "start", str(config), "q"]) == (1, "", "whitedwarf: no model 'q' in the config\n")
 
 
+def test_of_a_refusal_with_a_log_only_the_first_line_is_told(
+    config: Path, supervisor: StandIn, in_process: Call
+) -> None:
+    supervisor.refusal = "model 'a' did not start: no memory\nThe end of its log:\nI one\nE two"
+    said = "whitedwarf: model 'a' did not start: no memory (`whitedwarf supervise logs` has more)\n"
+    assert in_process(["supervise", "start", str(config), "a"]) == (1, "", said)
+
+
 def test_a_key_is_sent_where_one_is_asked_for(config: Path, supervisor: StandIn, in_process: Call) -> None:
     keys = config.parent / "keys"
     keys.write_text("# mine\nfirst-key\nsecond-key\n")

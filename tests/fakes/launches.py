@@ -79,6 +79,7 @@ class FakeLaunches:
         self.fails: list[StartFailedError | None] = []
         self.loading: dict[str, asyncio.Event] = {}
         self.cancelled: list[str] = []
+        self.missing: set[str] = set()
         self.most_alive = 0
         self.context_size = 4096
         self.ends_slowly = False
@@ -106,6 +107,10 @@ class FakeLaunches:
             raise error
         self.running.append(running)
         return running
+
+    def foresee(self, model: ManagedModel) -> None:
+        if model.key in self.missing:
+            raise start_failed(is_permanent=True)
 
     def let_load(self, key: str) -> None:
         self.loading.setdefault(key, asyncio.Event()).set()

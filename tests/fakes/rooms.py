@@ -20,7 +20,7 @@ class Room:
     def __init__(self, *models: ManagedModel | ExternalModel, **more: Any) -> None:
         self.clock = FakeClock()
         self.launches = FakeLaunches()
-        self.desk = Desk(config_of(*models, **more), self.launches, self.clock)
+        self.desk = Desk(config_of(*models, **more), self.launches, self.clock, foresee=self.launches.foresee)
 
     def status(self, key: str) -> ModelStatus:
         return next(one for one in self.desk.status() if one.key == key)

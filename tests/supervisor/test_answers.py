@@ -58,6 +58,14 @@ def test_a_start_that_failed_says_when_it_may_be_tried_again(held_s: float | Non
     assert dict(answers.failure(error).headers)[b"retry-after"] == told
 
 
+def test_what_a_failed_start_said_last_is_told_once() -> None:
+    said = "model 'm' did not start: its last words: E no"
+    short = answers.failure(StartFailedError(said, is_permanent=True, log_tail=("E no",)))
+    assert json.loads(short.body)["error"]["message"] == said
+    long = answers.failure(StartFailedError(said, is_permanent=True, log_tail=("I one", "E no")))
+    assert json.loads(long.body)["error"]["message"] == f"{said}\nThe end of its log:\nI one\nE no"
+
+
 @pytest.mark.parametrize("text", ["caf\u00e9", "\ud800", 'a"\\\n'])
 def test_any_text_can_be_told(text: str) -> None:
     answer = answers.refusal(400, text)

@@ -212,9 +212,9 @@ E = {"name": "e", "url": "http://127.0.0.1:1"}
     ("content", "says"),
     [
         ([], "the file: expected an object {…} of named values, got []"),
-        ({}, "models: expected a list […], got nothing"),
+        ({}, "models: expected a list […], in TOML [[models]], got nothing"),
         ({"models": []}, "models: expected 1 to 1000 models, got 0"),
-        ({"models": {}}, "models: expected a list […], got {}"),
+        ({"models": {}}, "models: expected a list […], in TOML [[models]], got {}"),
         ({"models": [3]}, "models[0]: expected an object"),
         ({"models": [M], "modles": []}, "modles is unknown here; did you mean 'models'?"),
         ({"models": [M], "ctx_size": 1}, "ctx_size is unknown here; it belongs in defaults or an entry of models"),
@@ -266,7 +266,7 @@ E = {"name": "e", "url": "http://127.0.0.1:1"}
         ({"models": [M, M]}, "models[1].name: 'm' is models[0] already"),
         ({"models": [{**E, "pinned": True}]}, "models[0].pinned: an external model (url) has no such thing"),
         ({"models": [{**M, "apiKeyEnv": "K"}]}, "models[0].apiKeyEnv: a managed model has no such thing"),
-        ({"models": [{**E, "url": "127.0.0.1:80"}]}, "url '127.0.0.1:80': expected http://HOST:PORT/PATH"),
+        ({"models": [{**E, "url": "127.0.0.1:80"}]}, "models[0].url: '127.0.0.1:80': expected http://HOST:PORT/PATH"),
         ({"models": [{**M, "mtp": True}]}, 'models[0].mtp: only backend "llama-server" has this'),
         ({"models": [{**M, "args": ["--port", "1"]}]}, "models[0].args: --host and --port are chosen here"),
         (

@@ -5,7 +5,7 @@ import pytest
 from fakes.launches import managed
 from fakes.rooms import guests, room, turns
 from whitedwarf.supervisor.config import SwapPolicy
-from whitedwarf.supervisor.failures import QueueFullError, UnloadedError, WaitedTooLongError
+from whitedwarf.supervisor.failures import QueueFullError, StartFailedError, UnloadedError, WaitedTooLongError
 from whitedwarf.supervisor.status import State
 
 pytestmark = pytest.mark.anyio
@@ -31,6 +31,21 @@ async def test_ping_pong_never_has_two_processes_and_loses_nothing() -> None:
         assert at.launches.most_alive == 1
         assert at.launches.starts == ["a", "b"]  # collated
         assert order == [10, 10]
+
+
+async def test_no_model_gives_its_place_up_for_one_that_cannot_start() -> None:
+    async with room(managed("a"), managed("b", is_preloaded=True)) as at:
+        await at.ask("a")
+        at.launches.missing = {"b"}
+        for _ in range(2):
+            with pytest.raises(StartFailedError):
+                await at.ask("b")
+        assert (at.status("a").state, at.status("b").state) == (State.LOADED, State.FAILED)
+        at.launches.missing.clear()
+        with pytest.raises(StartFailedError):  # remembered for a while
+            await at.ask("b")
+        await at.desk.start("b")
+        assert at.launches.starts == ["b", "a", "b"]
 
 
 async def test_a_request_for_another_model_waits_until_the_first_has_answered() -> None:

@@ -96,7 +96,7 @@ async def test_another_config_keeps_what_did_not_change(tmp_path: Path) -> None:
         moved = {**a, "publicPort": free_port(), "softContextLimit": 1000}
         it.write({**config, "models": [moved, {**b, "ctxSize": 8192}, c]})
         os.kill(it.pid, signal.SIGHUP)
-        await until(lambda: "config reloaded: 3 models; on their way out: b" in it.text)
+        await until(lambda: "INFO reloaded models in the config: 3; on their way out: b" in it.text)
         assert (await it.status("a"))["pid"] == pids[0]
         assert (await it.status("a"))["soft_limit"] == 1000
         assert (await it.chat("a")).status == 200
@@ -150,12 +150,12 @@ async def test_a_new_port_that_is_taken_changes_nothing(tmp_path: Path) -> None:
 
 
 async def test_two_supervisors_of_one_config_do_not_share_ports(tmp_path: Path) -> None:
-    async with supervisor(tmp_path, config_of(tmp_path, "a")) as it:
+    async with supervisor(tmp_path, config_of(tmp_path, "a", "b")) as it:
         await it.chat("a")
         other = Supervisor(tmp_path, it.config)
         await other.begin()
         assert await other.code() == 1
-        assert "listens there" in it.text
+        assert f": the supervisor of {it.source} (process {it.pid}) listens there. Stop" in it.text
         assert len(it.living()) == 1
         assert (await it.chat("a")).status == 200
 

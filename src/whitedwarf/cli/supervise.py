@@ -28,6 +28,7 @@ def command(
     """Take the ports of all models and start each one when a request for it comes, until SIGTERM or Ctrl+C.
 
     Idle models are stopped and give all their memory back. docs/supervisor.md has the fields of the config.
+    `whitedwarf supervise status`, `unload`, `start`, `logs` and `stop` ask one that runs; each has a --help.
 
     Parameters
     ----------

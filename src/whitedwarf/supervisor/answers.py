@@ -149,7 +149,8 @@ def _plain(status: int, message: str, kind: str) -> Answer:
 
 def _with_tail(error: StartFailedError) -> str:
     tail = error.log_tail[-_TAIL_LINES:]
-    return "\n".join([str(error), "Its last words:", *tail]) if tail else str(error)
+    is_told = all(line.strip() in str(error) for line in tail)  # a child that said one line
+    return str(error) if is_told else "\n".join([str(error), "The end of its log:", *tail])
 
 
 def _later(after_s: float | None = None) -> Headers:

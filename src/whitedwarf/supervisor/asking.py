@@ -116,4 +116,7 @@ def _stranger(answer: Answer, status: dict[str, Any]) -> str:
 def _refusal(answer: Answer, told: dict[str, Any]) -> str:
     error = told.get("error")
     message = error.get("message") if isinstance(error, dict) else None
-    return str(message) if message else f"the supervisor answered {answer.status}"
+    if not message:
+        return f"the supervisor answered {answer.status}"
+    said, _, log = str(message).partition("\n")
+    return f"{said} (`whitedwarf supervise logs` has more)" if log else said

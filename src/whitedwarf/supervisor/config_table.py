@@ -147,7 +147,7 @@ class Table:
         """A list of anything."""
         value = self._members.get(name)
         if not isinstance(value, list):
-            _refuse(self.where(name), "a list […]", value)
+            _refuse(self.where(name), f"a list […], in TOML [[{name}]]", value)
         return value
 
     def _path(self, name: str) -> str:

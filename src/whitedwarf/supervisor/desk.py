@@ -51,10 +51,15 @@ async def _no_wait() -> None:
     return
 
 
+def _see_nothing(model: ManagedModel) -> None:
+    return
+
+
 class Desk:
     """All models of a config. Nothing starts before run() does; visits that come earlier wait for it.
 
-    `settle` is awaited before a start that follows the end of a process (memory.settled).
+    `settle` is awaited before a start that follows the end of a process (memory.settled). `foresee` raises the
+    StartFailedError of a model that cannot start: no other gives its place up for that.
     """
 
     def __init__(
@@ -63,11 +68,13 @@ class Desk:
         launch: Launch,
         clock: Clock = time.monotonic,
         settle: Callable[[], Awaitable[None]] = _no_wait,
+        foresee: Callable[[ManagedModel], None] = _see_nothing,
     ) -> None:
         self.config = config
         self._launch = launch
         self._clock = clock
         self._settle = settle
+        self._foresee = foresee
         self._feed = Feed()
         self._residents = {model.key: self._resident_of(model) for model in config.managed}
         self._externals: dict[str, External] = {}
@@ -154,7 +161,7 @@ class Desk:
         self._externals = self._externals_of(config)
         self.config = config
         leaving = ", ".join(going) or "none"
-        self._tell(EventKind.RELOADED, "", f"config reloaded: {len(config.models)} models; on their way out: {leaving}")
+        self._tell(EventKind.RELOADED, "", f"models in the config: {len(config.models)}; on their way out: {leaving}")
         self._preload(new)
         self._pump()
         return tuple(going)
@@ -193,7 +200,8 @@ class Desk:
         return self._feed.listen()
 
     def _tell(self, kind: EventKind, key: str, text: str) -> None:
-        log.info("%s %s %s", kind.value, key, text)
+        level = logging.WARNING if kind in (EventKind.FAILED, EventKind.CRASHED) else logging.INFO
+        log.log(level, "%s", " ".join(filter(None, (kind.value, key, text))))
         self._feed.tell(Event(kind, key, self._clock(), text))
 
     # What time does
@@ -275,9 +283,19 @@ class Desk:
             raise UnloadedError(f"model {model.key!r} is no longer in the config")
         if (failure := resident.held_failure(self._clock())) is not None:
             raise failure
+        if resident.stay is None:
+            self._refuse_what_cannot_start(resident)
         waiting = self._waiters.count(model.key)
         if waiting >= model.max_waiting and not is_renewal:
             raise QueueFullError(f"{waiting} requests wait for model {model.key!r}, no more may; try again later")
+
+    def _refuse_what_cannot_start(self, resident: Resident) -> None:
+        try:
+            self._foresee(resident.model)
+        except StartFailedError as error:
+            self._tell(EventKind.FAILED, resident.model.key, str(error))
+            resident.remember_failure(error, self._clock())
+            raise
 
     def _abandon(self, waiter: Waiter) -> None:
         """Its client left, perhaps in the moment in which it was admitted."""

@@ -56,7 +56,7 @@ def _managed(model: ManagedModel, config: SupervisorConfig) -> dict[str, Json]:
         "startSettleSec": model.settle_s,
         "stopGraceSec": model.stop_grace_s,
         "maxWaiting": model.max_waiting,
-        "memory": model.memory_bytes,
+        "memory": model.memory_bytes or None,
         "pinned": model.is_pinned,
         "group": model.group,
         "preload": model.is_preloaded,

@@ -6,6 +6,7 @@ An entry says it, else `defaults`, else the top of the file, else the table in d
 import ipaddress
 from collections.abc import Mapping
 
+from whitedwarf.errors import UsageError
 from whitedwarf.supervisor import arguments as given
 from whitedwarf.supervisor.config import ExternalModel, ManagedModel
 from whitedwarf.supervisor.config_table import Table, first_with
@@ -63,7 +64,10 @@ def external_model(entry: Table, ports: PortPair, around: Surroundings) -> Exter
     from whitedwarf.supervisor.upstream import Address  # asyncio and httptools: most configs need neither
 
     url = entry.text("url")
-    address = Address.of_url(url)
+    try:
+        address = Address.of_url(url)
+    except UsageError as error:
+        entry.fail("url", str(error).removeprefix("url").lstrip(": "))
     if address.port == ports.public and is_this_machine(address.host):
         entry.fail("url", f"port {ports.public} is its own publicPort, so that it would ask itself; choose another")
     return ExternalModel(

@@ -124,10 +124,16 @@ class Launcher:
             self._logs[key] = ChildLog(path, self._config.max_log_bytes, self._clock)
         return self._logs[key]
 
+    @staticmethod
+    def foresee(model: ManagedModel) -> None:
+        """StartFailedError for a model of which it is certain that it cannot start."""
+        if str(model.path) in model.arguments and not model.path.exists():
+            raise start_failure.failure(model.key, f"there is no file {model.path}", permanent=True)
+
     async def launch(self, model: ManagedModel, progress: Progress) -> RunningModel:
         """Start it and wait until it answers."""
         began_s = self._clock()
-        _check_file(model)
+        self.foresee(model)
         warnings: list[str] = []
         tried: set[int] = set()
         while True:
@@ -214,11 +220,6 @@ class Launcher:
 def _key_headers(model: ManagedModel) -> Headers:
     key = server_key(model)
     return () if not key else ((b"Authorization", b"Bearer " + key.encode()),)
-
-
-def _check_file(model: ManagedModel) -> None:
-    if str(model.path) in model.arguments and not model.path.exists():
-        raise start_failure.failure(model.key, f"there is no file {model.path}", permanent=True)
 
 
 async def _spawn(attempt: _Attempt, argv: list[str], mark: str) -> Child:

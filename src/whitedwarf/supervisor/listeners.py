@@ -5,6 +5,7 @@ and containers have is known nowhere: then Owner is UNKNOWN, and the answers hav
 """
 
 import contextlib
+import os
 import socket
 import sys
 from collections.abc import Collection
@@ -18,6 +19,7 @@ from whitedwarf.supervisor.process_group import group_members
 
 _MOST_STEPS = 200
 _LAST_PORT = 65_535
+_SUPERVISOR = "whitedwarf.supervisor"
 
 
 class Owner(Enum):
@@ -60,8 +62,16 @@ def owner_name(port: int) -> str | None:
         return None
     for pid in _owners(listening_sockets(port) or set()):
         with contextlib.suppress(psutil.Error):
-            return f"{psutil.Process(pid).name()} (process {pid})"
+            return f"{_program(psutil.Process(pid))} (process {pid})"
     return None
+
+
+def _program(process: psutil.Process) -> str:
+    """One of ours by its config: "python" would tell nobody what to stop."""
+    words = process.cmdline()
+    if _SUPERVISOR in words[:-1]:
+        return f"the supervisor of {os.path.join(process.cwd(), words[-1])}"  # noqa: PTH118
+    return process.name()
 
 
 def can_bind(host: str, port: int) -> bool:

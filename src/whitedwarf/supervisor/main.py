@@ -119,7 +119,7 @@ class _Supervision:
     def __init__(self, config: SupervisorConfig, keys: ApiKeys | None) -> None:
         self._config = config
         self._launcher = Launcher(config)
-        self._desk = Desk(config, self._launcher.launch, settle=memory.settled)
+        self._desk = Desk(config, self._launcher.launch, settle=memory.settled, foresee=self._launcher.foresee)
         self._app = make_app(config, self._desk, keys, self._launcher.log)
         self._front = Front(self._app)
         self._orders: asyncio.Queue[_Order] = asyncio.Queue()

@@ -18,15 +18,16 @@ _BACKLOG = 512
 def take_ports(host: str, models: Iterable[Model]) -> dict[int, socket.socket]:
     """A listening socket for each model by its port; WhitedwarfError with every one that cannot be had."""
     taken: dict[int, socket.socket] = {}
-    refused: list[str] = []
+    refused: dict[str, list[str]] = {}
     for model in models:
         try:
             taken[model.public_port] = _listening(host, model.public_port)
         except (OSError, WhitedwarfError) as error:
-            refused.append(f"port {model.public_port} of model {model.key!r}: {_why(model.public_port, error)}")
+            why = refused.setdefault(_why(model.public_port, error), [])
+            why.append(f"port {model.public_port} of model {model.key!r}")
     if refused:
         give_back(taken.values())
-        said = "; ".join(refused)
+        said = "; ".join(f"{', '.join(ports)}: {why}" for why, ports in refused.items())
         raise WhitedwarfError(f"cannot listen on {host}: {said}. Stop what uses it, or choose another publicPort")
     return taken
 
