@@ -126,7 +126,7 @@ def test_everything_has_a_default(tmp_path: Path) -> None:
     assert config.log_folder == config.state_folder / "logs"
     assert (model.backend, model.max_waiting, model.keeps_state) == (Backend.WHITEDWARF, 64, True)
     assert (model.is_pinned, model.is_preloaded, model.group, model.memory_bytes) == (False, False, None, 0)
-    assert (model.start_timeout_s, model.settle_s, model.stop_grace_s, model.soft_grace_s) == (300, 1.5, 20, 180)
+    assert (model.start_timeout_s, model.settle_s, model.stop_grace_s, model.soft_grace_s) == (300, 0, 20, 180)
     assert "--ctx" not in model.arguments  # the engine knows better where nobody asked
 
 
