@@ -395,6 +395,20 @@ async def test_many_wishes_for_another_protocol_are_answered_one_after_another()
         await client.close()
 
 
+async def test_a_client_that_asks_on_and_on_without_reading_is_not_read_on_and_on() -> None:
+    async with supervised(DOWN) as it:
+        client = await Client.to(it.port)
+        client.writer.write(get("/__supervisor/") * 50_000)
+        protocols = list(it.front._state.connections)
+        for _ in range(100):
+            await asyncio.sleep(0.01)
+            protocols = list(it.front._state.connections)
+            assert max((len(one.pipeline) for one in protocols), default=0) < 1000
+        [protocol] = protocols
+        assert len(protocol._held) < 1 << 20
+        await client.close()
+
+
 async def test_what_follows_a_body_is_no_header() -> None:
     heads: list[bytes] = []
 

@@ -200,6 +200,22 @@ async def test_a_standard_error_that_nobody_reads_stops_nothing(tmp_path: Path) 
     os.close(writing)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc's malloc")
+async def test_large_requests_leave_no_memory_behind(tmp_path: Path) -> None:
+    async with supervisor(tmp_path, config_of(tmp_path, "a")) as it:
+        process = psutil.Process(it.pid)
+        head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9000000\r\n\r\n"
+        writers = []
+        for _ in range(30):
+            _, writer = await asyncio.open_connection("127.0.0.1", it.address("a").port)
+            writer.write(head + b"x" * 4_000_000)
+            writers.append(writer)
+        await until(lambda: process.memory_info().rss > 100 << 20)
+        for writer in writers:
+            writer.transport.abort()
+        await until(lambda: process.memory_info().rss < 60 << 20)
+
+
 async def test_few_files_are_enough_for_fewer_clients(tmp_path: Path) -> None:
     it = Supervisor(tmp_path, config_of(tmp_path, "a"))
     async with asyncio.timeout(40):

@@ -21,6 +21,7 @@ from typing import Any
 
 import httptools
 import uvicorn
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
@@ -31,6 +32,8 @@ MAX_CONNECTIONS = 1000
 _OTHER_FILES = 40
 _WANTED_FILES = 4096
 MAX_HEAD_BYTES = 64 << 10
+MOST_PIPELINED = 64
+_READ_AT_ONCE_BYTES = 16 << 10
 HEAD_TIMEOUT_S = 10.0
 STALL_TIMEOUT_S = 60.0
 """How long a client may leave what was sent to it unread."""
@@ -41,6 +44,16 @@ _BACKLOG = 512
 
 _SILENT = logging.Logger("uvicorn told nobody", logging.CRITICAL + 1)
 """uvicorn has a line for each answer that was cut, which is ordinary here."""
+
+
+class _Flow(FlowControl):
+    """uvicorn's, which goes on reading whenever a request is looked at, whatever waits behind it."""
+
+    is_held = False
+
+    def resume_reading(self) -> None:
+        if not self.is_held:
+            super().resume_reading()
 
 
 class FrontProtocol(HttpToolsProtocol):
@@ -60,6 +73,7 @@ class FrontProtocol(HttpToolsProtocol):
         self._deadline: asyncio.TimerHandle | None = None
         self._stall: asyncio.TimerHandle | None = None
         self._probe: asyncio.TimerHandle | None = None
+        self._held = b""  # has come, and is read later
 
     @property
     def is_owed_an_answer(self) -> bool:
@@ -72,10 +86,24 @@ class FrontProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.flow: _Flow = _Flow(transport)
         self._start_deadline()
         _make_room(self.connections)
 
     def data_received(self, data: bytes) -> None:
+        self._held += data
+        self._go_on_reading()
+
+    def _go_on_reading(self) -> None:
+        """As long as there is not too much to answer already: who sends on and on without reading waits."""
+        while self._held and len(self.pipeline) < MOST_PIPELINED and not self.transport.is_closing():
+            piece, self._held = self._held[:_READ_AT_ONCE_BYTES], self._held[_READ_AT_ONCE_BYTES:]
+            self._read(piece)
+        self.flow.is_held = bool(self._held)
+        if self.flow.is_held:
+            self.flow.pause_reading()
+
+    def _read(self, data: bytes) -> None:
         self._fresh_bytes = len(data) if self._is_between_messages else 0
         if self._is_in_head:
             self._raw_head_bytes += len(data)
@@ -104,6 +132,7 @@ class FrontProtocol(HttpToolsProtocol):
             if timer is not None:
                 timer.cancel()
         self.pipeline.clear()
+        self._held = b""
         # uvicorn tells only the newest request, which need not be the one that is being answered.
         if self._answering is not None and not self._answering.response_complete:
             self._answering.disconnected = True
@@ -157,6 +186,12 @@ class FrontProtocol(HttpToolsProtocol):
         self._answering = cycle
         cycle.scope["extensions"] = {WRITE: partial(self._write, cycle)}  # type: ignore[dict-item]
         super()._start_asgi_task(cycle, app)
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self._held and len(self.pipeline) <= MOST_PIPELINED // 2:
+            self._go_on_reading()
+            self.flow.resume_reading()
 
     def send_400_response(self, msg: str) -> None:
         """What came is no HTTP; there is nothing to say while an answer is being given."""

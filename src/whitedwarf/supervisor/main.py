@@ -7,10 +7,12 @@ nothing. Exit codes: 0 after SIGTERM, 130 after SIGINT, 1 where it could not beg
 
 import asyncio
 import contextlib
+import ctypes
 import logging
 import os
 import signal
 import socket
+import sys
 from dataclasses import replace
 from enum import Enum, auto
 from types import FrameType
@@ -31,6 +33,8 @@ from whitedwarf.web.auth import ApiKeys
 
 DONE, FAILED, INTERRUPTED = 0, 1, 130
 _STDERR = 2
+_M_MMAP_THRESHOLD = -3
+_SCATTERED_BYTES = 32 << 10
 _DRAIN_S = 3.0
 _HURRY_S = 2.0
 log = logging.getLogger(__name__)
@@ -50,6 +54,7 @@ def run_supervisor(config: SupervisorConfig, keys: ApiKeys | None) -> int:
     signal.signal(signal.SIGHUP, _too_early)  # it would end us until it is heeded
     _open_standard_streams()
     allow_files()
+    _let_memory_go()
     _log_to_stderr()
     config = _with_budget(config, None)
     listeners = take_ports(config.host, config.models)
@@ -80,6 +85,13 @@ def _open_standard_streams() -> None:
         if int(name) > 2:
             with contextlib.suppress(OSError):  # the folder itself, which is closed again
                 os.set_inheritable(int(name), False)
+
+
+def _let_memory_go() -> None:
+    """Large requests leave nothing: by itself glibc keeps what they took, scattered, for the next one."""
+    libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+    if libc is not None and hasattr(libc, "mallopt"):  # musl has none
+        libc.mallopt(_M_MMAP_THRESHOLD, _SCATTERED_BYTES)
 
 
 def _log_to_stderr() -> None:
