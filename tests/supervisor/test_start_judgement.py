@@ -155,4 +155,4 @@ def test_of_a_llama_server_that_cannot_load_its_first_error_is_told() -> None:
         "0.00.008.553 I srv    operator(): operator(): cleaning up before exit...",
         "0.00.009.531 E srv  llama_server: exiting due to model loading error",
     )
-    assert str(ended("m", 1, lines)).endswith("is not within the file bounds")
+    assert str(start_failure.ended("m", 1, lines)).endswith("is not within the file bounds")

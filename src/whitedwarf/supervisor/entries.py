@@ -20,8 +20,6 @@ COMMON_FIELDS = ("idleTimeoutSec", "startTimeoutSec", "stopGraceSec", "softGrace
 """Those that the top of the file may say for all."""
 SHARED_FIELDS = ("backend", "maxWaiting", "keepsState", *COMMON_FIELDS)
 DEFAULT_FIELDS = ("ctxSize", "cacheTypeK", "cacheTypeV", "softContextRatio", "memory", "group", *SHARED_FIELDS)
-_SETTLE_S = {Backend.LLAMA_SERVER: 1.5, Backend.WHITEDWARF: 0.0}
-"""A llama-server has fallen over a long prompt right after its start (spec/supervisor.md 1.3); our engine has not."""
 _BOTH_KINDS = ("name", "url", "path", "publicPort", "alias", "ctxSize", "softContextLimit", "softGraceSec")
 _MANAGED_ONLY = (
     *("internalPort", "mtp", "args", "bin", "env", "pinned", "preload"),
