@@ -43,6 +43,7 @@ class StandIn(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.status: dict[str, Any] = {}
         self.refusal: str | None = None
+        self.log = "loading…\nready\n".encode()
         self.asked: list[tuple[str, str, str | None]] = []
 
 
@@ -57,7 +58,7 @@ class Handler(BaseHTTPRequestHandler):
         if "/logs" not in self.path:
             self._say(200, self.server.status)
         elif self.server.refusal is None:
-            self._say_bytes(200, "loading…\nready\n".encode())
+            self._say_bytes(200, self.server.log)
         else:
             self._say(404, {"error": {"message": self.server.refusal}})
 
@@ -141,6 +142,12 @@ def test_a_log_is_printed_as_it_comes(config: Path, supervisor: StandIn, in_proc
     assert supervisor.asked[-1][1] == "/__supervisor/logs?lines=5&model=a%20b&follow=1"
     supervisor.refusal = "'a b' has no log here"
     assert in_process(["supervise", "logs", str(config), "a b"]) == (1, "", "whitedwarf: 'a b' has no log here\n")
+
+
+def test_a_log_with_nothing_in_it_is_told(config: Path, supervisor: StandIn, in_process: Call) -> None:
+    supervisor.log = b""
+    said = "whitedwarf: it has said nothing since this supervisor began\n"
+    assert in_process(["supervise", "logs", str(config)]) == (0, "", said)
 
 
 def test_a_refusal_is_told_in_the_supervisors_words(config: Path, supervisor: StandIn, in_process: Call) -> None:

@@ -141,6 +141,8 @@ async def test_whoever_follows_hears_what_was_and_what_comes() -> None:
             log.write(b"ter\nand more\n")
             assert await waiting == "after"
             assert await anext(lines) == "and more"
+        async with aclosing(log.follow(2)) as lines:
+            assert [await anext(lines), await anext(lines)] == ["after", "and more"]
     assert log._listeners == set()
 
 

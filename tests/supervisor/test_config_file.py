@@ -88,7 +88,7 @@ def test_the_seeds_config_keeps_running_llama_server(tmp_path: Path) -> None:
     assert isinstance(coder, ManagedModel)
     assert isinstance(ollama, ExternalModel)
     assert (coder.backend, coder.alias, coder.idle_timeout_s) == (Backend.LLAMA_SERVER, "coder", 400)
-    assert (coder.context_size, coder.soft_context_limit) == (32_768, 24_576)
+    assert (coder.context_size, coder.soft_context_limit, coder.settle_s) == (32_768, 24_576, 1.5)
     assert (coder.public_port, coder.internal_port, ollama.public_port) == (8080, 9080, 8081)
     assert coder.program == ("/opt/llama/llama-server",)
     generated = "-m /models/coder.gguf -c 32768 --cache-type-k q8_0 --cache-type-v q4_0 --spec-type draft-mtp"
@@ -126,7 +126,7 @@ def test_everything_has_a_default(tmp_path: Path) -> None:
     assert config.log_folder == config.state_folder / "logs"
     assert (model.backend, model.max_waiting, model.keeps_state) == (Backend.WHITEDWARF, 64, True)
     assert (model.is_pinned, model.is_preloaded, model.group, model.memory_bytes) == (False, False, None, 0)
-    assert (model.start_timeout_s, model.settle_s, model.stop_grace_s, model.soft_grace_s) == (300, 1.5, 20, 180)
+    assert (model.start_timeout_s, model.settle_s, model.stop_grace_s, model.soft_grace_s) == (300, 0, 20, 180)
     assert "--ctx" not in model.arguments  # the engine knows better where nobody asked
 
 

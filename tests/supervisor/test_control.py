@@ -188,7 +188,9 @@ class FakeLog:
     def tail(self, lines: int = 20) -> tuple[str, ...]:
         return tuple(f"line {index}" for index in range(300))[-lines:]
 
-    async def follow(self) -> AsyncIterator[str]:
+    async def follow(self, lines: int = 20) -> AsyncIterator[str]:
+        for line in self.tail(lines):
+            yield line
         while True:
             yield await self.lines.get()
 
@@ -203,12 +205,19 @@ async def test_logs_can_be_read_and_followed() -> None:
         for wrong, expected in (("?model=two", 404), ("?lines=x", 400), ("?lines=0", 400), ("?model=nobody", 400)):
             assert (await asked(it.port, get(f"/__supervisor/logs{wrong}")))[0] == expected
         client = await Client.to(it.port)
-        await client.send(get("/__supervisor/logs?follow=1"))
+        await client.send(get("/__supervisor/logs?follow=1&lines=2"))
         await client.head()
+        assert [await client.piece() for _ in range(2)] == [b"line 298\n", b"line 299\n"]
         for line in ("a", "b"):
             log.lines.put_nowait(line)
             assert await client.piece() == line.encode() + b"\n"
         await client.close()
+
+
+async def test_a_server_of_somebody_else_has_no_log_here(it: Supervised) -> None:
+    status, _, body = await asked(it.ports[1], get("/__supervisor/logs"))
+    assert status == 404
+    assert "somebody else" in json.loads(body)["error"]["message"]
 
 
 async def test_the_page_is_whole_in_itself_and_escapes_what_it_is_told() -> None:

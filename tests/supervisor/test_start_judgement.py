@@ -144,3 +144,15 @@ def test_what_it_does_not_say_is_guessed_from_what_it_has_read(
     text: str | None, worked_mb: int, file_mb: int, shown: str | None
 ) -> None:
     assert with_share(text, worked_mb << 20, file_mb << 20) == shown
+
+
+def test_of_a_llama_server_that_cannot_load_its_first_error_is_told() -> None:
+    lines = (
+        "0.00.007.620 I srv    load_model: loading model '/m.gguf'",
+        "0.00.008.372 E llama_model_load: error loading model: tensor 'output.weight' is not within the file bounds",
+        "0.00.008.378 E llama_model_load_from_file_impl: failed to load model",
+        "0.00.008.551 E srv    load_model: failed to load model, '/m.gguf'",
+        "0.00.008.553 I srv    operator(): operator(): cleaning up before exit...",
+        "0.00.009.531 E srv  llama_server: exiting due to model loading error",
+    )
+    assert str(start_failure.ended("m", 1, lines)).endswith("is not within the file bounds")

@@ -35,9 +35,13 @@ def command(
     parameters = {"lines": str(lines)} | ({} if model is None else {"model": model})
 
     async def logs(supervisor: Supervisor) -> None:
+        is_empty = True
         async for piece in supervisor.read("logs", parameters | ({"follow": "1"} if follow else {})):
             sys.stdout.write(piece)
             sys.stdout.flush()
+            is_empty = False
+        if is_empty and not follow:
+            print("whitedwarf: it has said nothing since this supervisor began", file=sys.stderr)
 
     with_supervisor(config, logs)
     return 0

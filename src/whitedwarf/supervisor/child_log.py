@@ -11,7 +11,7 @@ import os
 import re
 import time
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -79,9 +79,9 @@ class ChildLog:
             fresh.append(_text(self._open_line))
         return tuple(line for line in fresh if line.strip())[-lines:]
 
-    async def follow(self) -> AsyncIterator[str]:
-        """The lines that are kept, then each new one. Who listens too slowly misses the oldest."""
-        listener = _Listener(self._lines)
+    async def follow(self, lines: int = _MOST_LINES) -> AsyncIterator[str]:
+        """The last lines that are kept, then each new one. Who listens too slowly misses the oldest."""
+        listener = _Listener([*self._lines][-lines:])
         self._listeners.add(listener)
         try:
             while True:
@@ -145,7 +145,7 @@ class _BoundedFile:
 class _Listener:
     """Lines that somebody has still to read."""
 
-    def __init__(self, kept: deque[str]) -> None:
+    def __init__(self, kept: Iterable[str]) -> None:
         self._unheard = deque(kept, maxlen=_MOST_UNHEARD)
         self._news = asyncio.Event()
 

@@ -51,8 +51,8 @@ class Log(Protocol):
         """The last lines."""
         ...
 
-    def follow(self) -> AsyncIterator[str]:
-        """The lines that are kept, then each new one."""
+    def follow(self, lines: int = 20) -> AsyncIterator[str]:
+        """The last lines, then each new one."""
         ...
 
 
@@ -154,19 +154,22 @@ class Control:
             await send_answer(send, answers.refusal(400, str(error)))
             return
         log = self._log_of(named.key)
-        if log is None:
+        if isinstance(named, ExternalModel):
+            said = f"{named.key!r} is a server that somebody else runs: it has no log here"
+            await send_answer(send, answers.refusal(404, said, "not_found_error"))
+        elif log is None:
             await send_answer(send, answers.refusal(404, f"{named.key!r} has no log here", "not_found_error"))
         elif request.parameter("follow") in (None, "", "0", "false"):
             text = "".join(f"{line}\n" for line in log.tail(lines))
             await send_answer(send, answers.text_answer(text, _TEXT, ((b"x-content-type-options", b"nosniff"),)))
         else:
-            await while_there(receive, _follow(send, log))
+            await while_there(receive, _follow(send, log, lines))
 
 
-async def _follow(send: Send, log: Log) -> None:
+async def _follow(send: Send, log: Log, lines: int) -> None:
     headers = ((b"content-type", _TEXT.encode()), (b"x-content-type-options", b"nosniff"))
     await send_head(send, 200, (*headers, (b"x-accel-buffering", b"no")))
-    async for line in log.follow():
+    async for line in log.follow(lines):
         await send_piece(send, f"{line}\n".encode("utf-8", "replace"))
     await send_end(send)
 

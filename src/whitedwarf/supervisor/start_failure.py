@@ -60,6 +60,10 @@ def failure(key: str, why: str, log: Sequence[str] = (), *, permanent: bool) -> 
 
 
 def _last_words(tail: Sequence[str]) -> str:
-    """The line that says most: the last that speaks of an error, else the last."""
+    """The line that says most: the last that speaks of an error, else the last.
+
+    A llama-server that could not load says first what was wrong, then in each of its layers that something was.
+    """
     telling = [line for line in tail if re.search(r"error|fail|invalid|unable|cannot|couldn't", line, re.IGNORECASE)]
-    return (telling or list(tail))[-1].strip()[:300]
+    has_layers = bool(telling) and "exiting due to" in telling[-1]
+    return (telling or list(tail))[0 if has_layers else -1].strip()[:300]
