@@ -1,9 +1,11 @@
 """Asking a running supervisor: found by its config, taken for no other, told in words or JSON."""
 
 import json
+import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -171,13 +173,34 @@ def test_a_key_is_sent_where_one_is_asked_for(config: Path, supervisor: StandIn,
 
 
 def test_no_stranger_is_taken_for_the_supervisor(config: Path, supervisor: StandIn, in_process: Call) -> None:
-    for status, who in ({}, "another server"), ({"config": "/other.json"}, "the supervisor of /other.json"):
+    for status, who in (
+        ({}, "another server"),
+        ({"config": "/other.json"}, "the supervisor of /other.json"),
+        ({"config": "\x1b[2J\r/other.json"}, "the supervisor of \ufffd[2J\ufffd/other.json"),
+    ):
         supervisor.status = status
         code, _, err = in_process(["supervise", "unload", str(config)])
         assert code == 1
         assert f"(port {supervisor.server_port} is held by {who})" in err
         assert f"start it: whitedwarf supervise {config}" in err
     assert {method for method, *_ in supervisor.asked} == {"GET"}
+
+
+def test_ports_that_hang_are_asked_at_the_same_time(
+    tmp_path: Path, in_process: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("whitedwarf.supervisor.asking._STATUS_TIMEOUT_S", 0.3)
+    silent = [socket.create_server(("127.0.0.1", 0)) for _ in range(20)]
+    models = [
+        {"name": f"m{index}", "url": "http://elsewhere", "publicPort": one.getsockname()[1]}
+        for index, one in enumerate(silent)
+    ]
+    (tmp_path / "hung.json").write_text(json.dumps({"models": models}))
+    began_s = time.monotonic()
+    assert in_process(["supervise", "status", str(tmp_path / "hung.json")])[0] == 1
+    assert time.monotonic() - began_s < 3
+    for one in silent:
+        one.close()
 
 
 def test_a_process_that_is_something_else_is_not_stopped(config: Path, supervisor: StandIn, in_process: Call) -> None:

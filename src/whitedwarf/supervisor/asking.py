@@ -4,10 +4,11 @@ Promises: a stranger on one of our ports is not taken for it, nor is a superviso
 where nobody answers or an order is refused, in the words of whoever refused.
 """
 
+import asyncio
 import json
 import os
 from codecs import getincrementaldecoder
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -19,8 +20,10 @@ from whitedwarf.supervisor.failures import UpstreamError
 from whitedwarf.supervisor.routes import reachable
 from whitedwarf.supervisor.upstream import Address, Answer, ask, begin
 
+_MOST_SAID = 4000
 PREFIX = "/__supervisor/"
 _STATUS_TIMEOUT_S = 5.0
+_ASKED_AT_ONCE = 64
 _ORDER_TIMEOUT_S = 24 * 3600.0  # a drain waits for the longest answer there is
 
 
@@ -35,16 +38,17 @@ class Supervisor:
     async def find(cls, config: SupervisorConfig) -> "Supervisor":
         """The one that runs this config."""
         strangers = []
-        for model in config.models:
-            address = Address(reachable(config.host).strip("[]"), model.public_port)
-            try:
-                answer = await ask(address, "GET", f"{PREFIX}status", _headers(config), timeout_s=_STATUS_TIMEOUT_S)
-            except UpstreamError:
-                continue
-            status = _object(answer)
-            if answer.status == 200 and _is_same(status.get("config"), config.source):
-                return cls(config, address, status)
-            strangers.append(f"port {model.public_port} is held by {_stranger(answer, status)}")
+        addresses = [Address(reachable(config.host).strip("[]"), model.public_port) for model in config.models]
+        # The first answers as a rule; where it does not, all may hang, and each for seconds.
+        for some in (addresses[:1], *_some(addresses[1:], _ASKED_AT_ONCE)):
+            answers = await asyncio.gather(*(_status_at(address, config) for address in some))
+            for address, answer in zip(some, answers, strict=True):
+                if answer is None:
+                    continue
+                status = _object(answer)
+                if answer.status == 200 and _is_same(status.get("config"), config.source):
+                    return cls(config, address, status)
+                strangers.append(f"port {address.port} is held by {_stranger(answer, status)}")
         ports = ", ".join(str(model.public_port) for model in config.models)
         found = f" ({'; '.join(strangers)})" if strangers else ""
         raise WhitedwarfError(
@@ -74,6 +78,18 @@ class Supervisor:
                 raise WhitedwarfError(_refusal(answer, _object(answer)))
             async for piece in exchange.pieces():
                 yield decoder.decode(piece)
+
+
+def _some(addresses: Sequence[Address], most: int) -> list[Sequence[Address]]:
+    """All of them, so many at a time."""
+    return [addresses[start : start + most] for start in range(0, len(addresses), most)]
+
+
+async def _status_at(address: Address, config: SupervisorConfig) -> Answer | None:
+    try:
+        return await ask(address, "GET", f"{PREFIX}status", _headers(config), timeout_s=_STATUS_TIMEOUT_S)
+    except UpstreamError:
+        return None
 
 
 def _target(what: str, parameters: Mapping[str, str]) -> str:
@@ -107,10 +123,15 @@ def _is_same(told: object, source: Path) -> bool:
 
 def _stranger(answer: Answer, status: dict[str, Any]) -> str:
     if isinstance(status.get("config"), str):
-        return f"the supervisor of {status['config']}"
+        return f"the supervisor of {_readable(status['config'])}"
     if answer.status == 401:
         return "one that refuses our key"
     return "another server"
+
+
+def _readable(text: str) -> str:
+    """For a terminal, which obeys control characters; whoever has the port may have said it."""
+    return "".join(sign if sign.isprintable() else "\ufffd" for sign in text[:_MOST_SAID])
 
 
 def _refusal(answer: Answer, told: dict[str, Any]) -> str:
@@ -119,4 +140,5 @@ def _refusal(answer: Answer, told: dict[str, Any]) -> str:
     if not message:
         return f"the supervisor answered {answer.status}"
     said, _, log = str(message).partition("\n")
+    said = _readable(said)
     return f"{said} (`whitedwarf supervise logs` has more)" if log else said
