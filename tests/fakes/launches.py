@@ -53,6 +53,7 @@ class FakeRunning:
             self.exit_code = code
             self._launches.alive.remove(self)
             self._exited.set()
+            self.may_go.set()  # whoever stops it waits for no more
 
     def kill(self) -> None:
         self.die(-9)
