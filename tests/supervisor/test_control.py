@@ -65,6 +65,15 @@ async def test_orders_reach_the_desk(it: Supervised, path: str, call: tuple[obje
     assert json.loads(body) == ({"unloaded": ["one"]} if path.startswith("unload") else {"started": "one"})
 
 
+@pytest.mark.parametrize("fails", [None, StartFailedError("no such file", is_permanent=True)])
+async def test_a_button_of_the_page_leads_back_to_it(it: Supervised, fails: StartFailedError | None) -> None:
+    it.desk.fails = fails
+    accept = b"Accept: text/html,application/xhtml+xml,*/*;q=0.8\r\n"
+    status, headers, body = await asked(it.port, order("start?model=one", accept))
+    assert (status, headers["location"], body) == (303, "/__supervisor/", b"")
+    assert (await asked(it.port, order("start?model=nobody", accept)))[0] == 404
+
+
 @pytest.mark.parametrize("path", ["unload?model=nobody", "start?model=nobody", "start?model="])
 async def test_an_order_for_a_model_that_is_none_names_those_there_are(it: Supervised, path: str) -> None:
     status, _, body = await asked(it.port, order(path))

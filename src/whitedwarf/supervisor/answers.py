@@ -94,6 +94,11 @@ def preflight(origin: str | None) -> Answer:
     return _answer(200, b"", b"text/html", allowed)
 
 
+def see_other(path: str) -> Answer:
+    """To a browser: what came of its form is on this page."""
+    return _answer(303, b"", b"text/html", [(b"location", path.encode())])
+
+
 def failure(error: Exception) -> Answer:
     """Why a request gets no answer of a model, so that clients do what helps."""
     match error:

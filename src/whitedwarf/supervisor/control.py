@@ -85,7 +85,9 @@ class Control:
             refused = answers.refusal(405, f"{request.path}: expected {allowed[0]}, got {request.method}")
             await send_answer(send, refused)
         elif request.method == "POST":
-            await send_answer(send, await self._order(what, model, request))
+            told = await self._order(what, model, request)
+            is_from_page = "text/html" in (request.header(b"accept") or "")  # which shows how it went
+            await send_answer(send, answers.see_other(PREFIX) if is_from_page and told.status != 404 else told)
         else:
             await self._read(what, model, request, receive, send)
 
