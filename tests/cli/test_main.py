@@ -81,7 +81,7 @@ def test_version(in_process: InProcess) -> None:
         (["run", "-p", "a", "-p", "b"], "Parameter -p specified multiple times"),
         (["run", "-p", "a", "--prompt-file", "b"], "--prompt and --prompt-file exclude each other"),
         (["run", "--think", "--nothink", "-p", "a"], "--think and --nothink exclude each other"),
-        (["run", "a", "b"], "Unused Tokens"),
+        (["run", "a", "b c"], "expected no more words, got a 'b c'. `whitedwarf run --help` lists the options."),
         (["run", "-m", "/nowhere.gguf", "-p", "a"], "model /nowhere.gguf (given with -m): expected a GGUF file"),
         (["tokens"], "no prompt: give one with --prompt"),
         (["tokens", "--prompt-file", "/nowhere.txt"], "cannot read /nowhere.txt"),

@@ -276,6 +276,7 @@ E = {"name": "e", "url": "http://127.0.0.1:1"}
         ({"models": [M], "ports": {"publicBase": 0}}, "ports.publicBase: expected a whole number from 1 to 65535"),
         ('{"models": [}', "line 1, column 13: expected a value"),
         ('{"models": [],\n "models": []}', 'line 2, column 2: "models" stands twice'),
+        ({"models": [M], "swapMaxWaitSec": 0}, "swapMaxWaitSec: expected a number from 1 to"),
         ("[" * 1000, "line 1, column 66: expected at most 64 levels"),
     ],
 )

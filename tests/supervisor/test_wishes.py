@@ -68,8 +68,10 @@ def test_durations_are_those_of_ollama(text: str, seconds: float) -> None:
         b'{"model":"' + rb"\n" * 5_000_000 + b'"}',
         b"{" + rb'"model":"\u0062",' * 500_000 + b'"keep_alive":1}',
         b'{"stream":true,"x":' + b"[" * 10_000_000,
+        b'{"stream":true,' + b'"k":1,' * 200_000 + b'"keep_alive":1}',
+        b'{"stream":true,' + b"".join(b'"%d":1,' % number for number in range(200_000)) + b'"keep_alive":1}',
     ],
-    ids=["digits", "more digits", "lists", "no end", "escapes", "mentions", "depth"],
+    ids=["digits", "more digits", "lists", "no end", "escapes", "mentions", "depth", "one member", "members"],
 )
 def test_no_body_holds_up_those_who_wait(body: bytes) -> None:
     began_s = time.process_time()

@@ -3,9 +3,10 @@
 Promises: what cyclopts refuses becomes a UsageError; cyclopts prints nothing itself but help.
 """
 
+import shlex
 from importlib import import_module
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
 from whitedwarf.cli.commands import Command
 from whitedwarf.cli.help import TwoColumns
@@ -32,5 +33,7 @@ def run_command(command: Command, words: list[str]) -> int:
 
 
 def _one_line(error: CycloptsError) -> str:
+    if isinstance(error, UnusedCliTokensError) and error.unused_tokens:
+        return f"expected no more words, got {shlex.join(error.unused_tokens)}."
     text = " ".join(str(error).split())
     return text if text.endswith((".", "?", "!")) else f"{text}."

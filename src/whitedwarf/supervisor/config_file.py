@@ -91,7 +91,7 @@ def _config(top: Table, source: Path, environment: Mapping[str, str]) -> Supervi
         api_key_file=absolute(key_file, folder) if key_file else None,
         check_interval_s=top.number("checkIntervalSec", 5.0, least=0.05),
         swap_policy=top.choice("swapPolicy", SwapPolicy.WAIT),
-        swap_max_wait_s=top.number("swapMaxWaitSec", 600.0),
+        swap_max_wait_s=top.number("swapMaxWaitSec", 600.0, least=1.0),
         memory_budget_bytes=None if budget is None or is_automatic else top.size("memoryBudget", 0),
         has_automatic_budget=is_automatic,
         early_headers_after_s=top.number("earlyHeadersSec", 30.0),

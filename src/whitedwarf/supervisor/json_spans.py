@@ -12,6 +12,7 @@ from typing import TypeVar
 
 STEPS_AT_ONCE = 1_000
 MOST_STEPS = 2_000_000
+_MOST_MEMBERS = 10_000
 _STRETCH_BYTES = 64 << 10
 _STEPS_A_STRETCH = 20
 
@@ -49,7 +50,10 @@ class Scanner:
             value = self._after(self._skip_space(end), b":")
             at = yield from self.end_of(value)
             found[name] = (value, at)
+            if len(found) > _MOST_MEMBERS:
+                raise Unreadable("it has too many members")
             at = self._next(at, b"}")
+            yield from self._count_step()
         return found
 
     def first_elements(self, start: int, most: int) -> "Work[list[Span]]":
@@ -87,9 +91,7 @@ class Scanner:
                 depth += 1 if found[0] in b"{[" else -1
                 if depth == 0:
                     return at
-            self._steps += 1
-            if self._steps % STEPS_AT_ONCE == 0:
-                yield from self._step()
+            yield from self._count_step()
 
     def _string_end(self, start: int) -> "Work[int]":
         if not self._is_at(start, b'"'):
@@ -113,6 +115,11 @@ class Scanner:
         if quote < 0:
             raise Unreadable("it ends within a string")
         return quote + 1 if self.body.find(b"\\", start + 1, quote) < 0 else 0
+
+    def _count_step(self) -> Generator[None, None, None]:
+        self._steps += 1
+        if self._steps % STEPS_AT_ONCE == 0:
+            yield from self._step()
 
     def _step(self, count: int = 1) -> Generator[None, None, None]:
         before = self._steps // STEPS_AT_ONCE
