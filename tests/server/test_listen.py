@@ -12,7 +12,8 @@ from whitedwarf.engine.request import Token
 from whitedwarf.errors import WhitedwarfError
 from whitedwarf.prompt.tokenizer import Tokenizer
 from whitedwarf.server import listen
-from whitedwarf.server.listen import MAX_HEADER_BYTES, Server
+from whitedwarf.server.listen import Server
+from whitedwarf.web.connections import MAX_HEAD_BYTES
 from whitedwarf.web.sockets import address_of, bound_socket
 
 HEAD = b"POST /v1/messages HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
@@ -78,7 +79,7 @@ def test_headers_are_bounded(tokenizer: Tokenizer) -> None:
         with server.connect(b"GET / HTTP/1.1\r\nhost: localhost\r\n") as connection:
             try:
                 for _ in range(4):
-                    connection.sendall(b"x-much: " + b"a" * (MAX_HEADER_BYTES // 2) + b"\r\n")
+                    connection.sendall(b"x-much: " + b"a" * (MAX_HEAD_BYTES // 2) + b"\r\n")
             except (ConnectionResetError, BrokenPipeError):
                 pass
             assert b" 200 " not in all_of(connection)

@@ -28,7 +28,9 @@ from whitedwarf.protocol.dialects import Dialect
 from whitedwarf.respond import Road
 from whitedwarf.server import body, listen
 from whitedwarf.server.request_log import LogLines
+from whitedwarf.web import connections
 from whitedwarf.web.auth import ApiKeys
+from whitedwarf.web.connections import most_connections
 
 ROUTES = (
     *BODIES, "/v1/messages/count_tokens", "/v1/chat/completions/input_tokens", "/v1/models", "/v1/models/tiny",
@@ -303,7 +305,7 @@ def crowd(server: Running, size: int, said: bytes, stack: contextlib.ExitStack) 
 def test_a_flood_of_slow_connections_keeps_nobody_out(
     tokenizer: Tokenizer, said: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listen, "MAX_CONNECTIONS", 40)
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 40)
     engine = HandEngine()
     request = json.dumps(BODIES["/v1/messages"]).encode()
     post = POST.format(path="/v1/messages").encode() + b"content-length: %d\r\n\r\n" % len(request) + request
@@ -320,7 +322,7 @@ def test_a_flood_of_slow_connections_keeps_nobody_out(
 def test_a_crowd_within_the_bound_is_left_alone(tokenizer: Tokenizer) -> None:
     with serving(HandEngine(), tokenizer) as server, contextlib.ExitStack() as stack:
         first = stack.enter_context(server.connect(b""))
-        crowd(server, min(300, listen.most_connections() - 50), b"", stack)
+        crowd(server, min(300, most_connections() - 50), b"", stack)
         first.sendall(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
         assert first.recv(12) == b"HTTP/1.1 200"
 

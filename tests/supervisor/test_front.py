@@ -23,6 +23,7 @@ from fakes.desk import (
 )
 from whitedwarf.supervisor import front
 from whitedwarf.supervisor.upstream import Address
+from whitedwarf.web import connections
 
 pytestmark = pytest.mark.anyio
 DOWN = Address("127.0.0.1", 9)
@@ -246,7 +247,7 @@ async def test_a_client_that_does_not_read_is_dropped(monkeypatch: pytest.Monkey
 
 
 async def test_silent_connections_make_room_for_new_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(front, "MAX_CONNECTIONS", 3)
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 3)
     slow = Slow(answer(b"late"))
     async with server(slow) as address, supervised(address) as it:
         busy = await Client.to(it.port)

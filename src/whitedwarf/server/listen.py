@@ -1,20 +1,18 @@
 """uvicorn with our manners: bounded headers, deadlines for sending them and for reading answers, an orderly end.
 
-Promises: there are never more than MAX_CONNECTIONS, and those that have asked for nothing make room for new ones, so
-that a flood of silent connections keeps nobody out; after the first SIGTERM or SIGINT no new connection is taken,
-running answers may end for `drain_s`, then they are told to be over; a second signal ends the process at once with 130.
-Does not know what the application does.
+Promises: there are never more connections than web/connections.py allows, and those that have asked for nothing make
+room for new ones, so that a flood of silent connections keeps nobody out; after the first SIGTERM or SIGINT no new
+connection is taken, running answers may end for `drain_s`, then they are told to be over; a second signal ends the
+process at once with 130. Does not know what the application does.
 """
 
 import asyncio
 import logging
 import os
-import resource
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from types import FrameType
-from typing import Any
 
 import anyio
 import h11
@@ -22,9 +20,8 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-MAX_CONNECTIONS = 1000
-"""And no more than half of the files that the process may have open."""
-MAX_HEADER_BYTES = 64 << 10
+from whitedwarf.web.connections import MAX_HEAD_BYTES, Timer, make_room
+
 HEADER_TIMEOUT_S = 10.0
 STALL_TIMEOUT_S = 30.0
 """How long a client may leave what was sent to it unread."""
@@ -37,37 +34,36 @@ _log = logging.getLogger(__name__)
 class BoundedProtocol(H11Protocol):
     """Drops connections whose next request does not come to the end of its headers, or whose client does not read."""
 
-    _deadline: asyncio.TimerHandle | None = None
-    _stall: asyncio.TimerHandle | None = None
     since_s = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        self._deadline = Timer(self._close_if_late)
+        self._stall = Timer(transport.abort)  # closing would wait for the client to read what is left
         super().connection_made(transport)
         self.since_s = time.monotonic()
         # Whatever the client leaves unread is noticed, also the last words of an answer.
         transport.set_write_buffer_limits(high=0)
-        self._start_deadline()
-        _make_room(self.connections)
+        self._deadline.start(self.loop, HEADER_TIMEOUT_S)
+        make_room(one for one in self.connections if isinstance(one, BoundedProtocol))
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         if self._is_between_requests():
-            self._start_deadline()
+            self._deadline.start(self.loop, HEADER_TIMEOUT_S)
         else:
-            self._stop_deadline()
+            self._deadline.stop()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_deadline()
-        self._stop_stall()
+        self._deadline.stop()
+        self._stall.stop()
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        # Aborted, because closing would wait for the client to read what is left.
-        self._stall = self.loop.call_later(STALL_TIMEOUT_S, self.transport.abort)
+        self._stall.start(self.loop, STALL_TIMEOUT_S)
 
     def resume_writing(self) -> None:
-        self._stop_stall()
+        self._stall.stop()
         super().resume_writing()
 
     def send_400_response(self, msg: str) -> None:
@@ -85,40 +81,12 @@ class BoundedProtocol(H11Protocol):
         """Whether a whole request has come that was not answered yet."""
         return not self._is_between_requests() and not self.cycle.more_body
 
-    def _stop_stall(self) -> None:
-        if self._stall is not None:
-            self._stall.cancel()
-            self._stall = None
-
     def _is_between_requests(self) -> bool:
         return self.cycle is None or self.cycle.response_complete
 
-    def _start_deadline(self) -> None:
-        if self._deadline is None:
-            self._deadline = self.loop.call_later(HEADER_TIMEOUT_S, self._close_if_late)
-
-    def _stop_deadline(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
-
     def _close_if_late(self) -> None:
-        self._deadline = None
         if self._is_between_requests():
             self.transport.close()
-
-
-def most_connections() -> int:
-    """How many there may be: files are needed for other things, too."""
-    return min(MAX_CONNECTIONS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
-
-
-def _make_room(connections: Iterable[Any]) -> None:
-    """Where there are too many, drop one: the oldest that is not owed an answer; the new one is among them."""
-    live = [one for one in connections if isinstance(one, BoundedProtocol) and not one.transport.is_closing()]
-    if len(live) > most_connections():
-        idle = (one for one in live if not one.is_owed_an_answer)
-        min(idle, key=lambda one: one.since_s).transport.abort()
 
 
 class Server(uvicorn.Server):
@@ -145,7 +113,7 @@ class Server(uvicorn.Server):
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            h11_max_incomplete_event_size=MAX_HEADER_BYTES,
+            h11_max_incomplete_event_size=MAX_HEAD_BYTES,
             timeout_keep_alive=_IDLE_TIMEOUT_S,
         )
         super().__init__(config)

@@ -11,11 +11,9 @@ Not uvicorn.Server: that wakes ten times a second and takes the signals.
 
 import asyncio
 import logging
-import resource
 import socket
 import time
 from collections.abc import Iterable
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -26,12 +24,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.server import ServerState
 
 from whitedwarf.supervisor.asgi import WRITE, Application
+from whitedwarf.web.connections import MAX_HEAD_BYTES, Timer, make_room
 
-MAX_CONNECTIONS = 1000
-"""And no more than half of the files that the process may have open, less some for other things."""
-_OTHER_FILES = 40
-_WANTED_FILES = 4096
-MAX_HEAD_BYTES = 64 << 10
 MOST_PIPELINED = 64
 _READ_AT_ONCE_BYTES = 16 << 10
 HEAD_TIMEOUT_S = 10.0
@@ -70,8 +64,9 @@ class FrontProtocol(HttpToolsProtocol):
         self._fresh_bytes = 0  # of what is being read, where a request begins with it
         self._raw_head_bytes = 0
         self._head_bytes = 0  # of its names and values, also when it comes in one piece
-        self._deadline: asyncio.TimerHandle | None = None
-        self._stall: asyncio.TimerHandle | None = None
+        self._deadline = Timer(self._close_if_late)
+        # Aborted, because closing would wait for the client to read what is left.
+        self._stall = Timer(lambda: self.transport.abort())
         self._probe: asyncio.TimerHandle | None = None
         self._held = b""  # has come, and is read later
 
@@ -87,8 +82,8 @@ class FrontProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.flow: _Flow = _Flow(transport)
-        self._start_deadline()
-        _make_room(self.connections)
+        self._deadline.start(self.loop, HEAD_TIMEOUT_S)
+        make_room(one for one in self.connections if isinstance(one, FrontProtocol))
 
     def data_received(self, data: bytes) -> None:
         self._held += data
@@ -115,9 +110,9 @@ class FrontProtocol(HttpToolsProtocol):
         if self._is_in_head and self._raw_head_bytes > MAX_HEAD_BYTES:
             self._refuse_head()
         if self._is_between_requests():
-            self._start_deadline()
+            self._deadline.start(self.loop, HEAD_TIMEOUT_S)
         else:
-            self._stop_deadline()
+            self._deadline.stop()
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """The client sends no more. It may have gone, or wait for what it is owed."""
@@ -128,9 +123,10 @@ class FrontProtocol(HttpToolsProtocol):
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:
-        for timer in (self._deadline, self._stall, self._probe):
-            if timer is not None:
-                timer.cancel()
+        self._deadline.stop()
+        self._stall.stop()
+        if self._probe is not None:
+            self._probe.cancel()
         self.pipeline.clear()
         self._held = b""
         # uvicorn tells only the newest request, which need not be the one that is being answered.
@@ -142,13 +138,10 @@ class FrontProtocol(HttpToolsProtocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        # Aborted, because closing would wait for the client to read what is left.
-        self._stall = self.loop.call_later(STALL_TIMEOUT_S, self.transport.abort)
+        self._stall.start(self.loop, STALL_TIMEOUT_S)
 
     def resume_writing(self) -> None:
-        if self._stall is not None:
-            self._stall.cancel()
-            self._stall = None
+        self._stall.stop()
         super().resume_writing()
 
     # httptools calls these
@@ -278,46 +271,9 @@ class FrontProtocol(HttpToolsProtocol):
     def _is_between_requests(self) -> bool:
         return self._answering is None or (self._answering.response_complete and not self.pipeline)
 
-    def _start_deadline(self) -> None:
-        if self._deadline is None:
-            self._deadline = self.loop.call_later(HEAD_TIMEOUT_S, self._close_if_late)
-
-    def _stop_deadline(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
-
     def _close_if_late(self) -> None:
-        self._deadline = None
         if self._is_between_requests():
             self.transport.close()
-
-
-def _most_connections() -> int:
-    """How many there may be: each may need another one behind it, and other things need files, too."""
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    if limit == resource.RLIM_INFINITY:
-        return MAX_CONNECTIONS
-    return max(1, min(MAX_CONNECTIONS, (limit - _OTHER_FILES) // 2))
-
-
-def allow_files() -> None:
-    """Let this process have as many files open as it can make use of, where that is its own to say."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _WANTED_FILES if hard == resource.RLIM_INFINITY else min(_WANTED_FILES, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        with suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-
-
-def _make_room(connections: Iterable[Any], most: int | None = None) -> None:
-    """Where there are too many, drop one: the oldest that is not owed an answer; the new one is among them."""
-    live = [one for one in connections if not one.transport.is_closing()]
-    if len(live) > (most or _most_connections()):
-        idle = (one for one in live if not one.is_owed_an_answer)
-        oldest = min(idle, key=lambda one: one.since_s, default=None)
-        if oldest is not None:
-            oldest.transport.abort()
 
 
 def new_loop() -> asyncio.AbstractEventLoop:

@@ -24,12 +24,13 @@ from whitedwarf.supervisor.checks import keys_of
 from whitedwarf.supervisor.config import SupervisorConfig
 from whitedwarf.supervisor.config_file import read_config
 from whitedwarf.supervisor.desk import Desk
-from whitedwarf.supervisor.front import Front, allow_files, new_loop
+from whitedwarf.supervisor.front import Front, new_loop
 from whitedwarf.supervisor.launch import Launcher
 from whitedwarf.supervisor.log_stream import LogStream
 from whitedwarf.supervisor.orphans import stop_orphans
 from whitedwarf.supervisor.public_ports import give_back, take_ports
 from whitedwarf.web.auth import ApiKeys
+from whitedwarf.web.connections import allow_files
 
 DONE, FAILED, INTERRUPTED = 0, 1, 130
 _STDERR = 2
