@@ -58,21 +58,28 @@ class Layout:
 
 
 def plan_layouts(
-    path: Path, metadata: TypedMetadata, plan: Iterable[tuple[str, GgmlType, Sequence[int]]], num_shards: int = 1
+    path: Path,
+    metadata: TypedMetadata,
+    plan: Iterable[tuple[str, GgmlType, Sequence[int]]],
+    num_shards: int = 1,
+    tensors_per_shard: Sequence[int] | None = None,
 ) -> list[Layout]:
     """The files that hold `plan`, in order. Raises ValueError for a plan that no GGUF file can hold.
 
     With several shards `path` 'x.gguf' becomes 'x-00001-of-00003.gguf' and so on; all metadata goes to the first.
+    `tensors_per_shard` says where to cut, `num_shards` only how often: into parts of about equal size.
     """
     tensors = [PlannedTensor(name, type_, tuple(int(axis) for axis in shape)) for name, type_, shape in plan]
-    _check_plan(tensors, num_shards)
+    _check_plan(tensors)
+    groups = _cut(tensors, num_shards) if tensors_per_shard is None else _runs(tensors_per_shard, len(tensors))
+    num_shards = len(groups)
     own = {key: typed for key, typed in metadata.items() if key not in SPLIT_KEYS}
     alignment = _alignment(own)
     if num_shards == 1:
         return [_layout(path, own, tensors, alignment)]
     shared = {key: own[key] for key in (ARCHITECTURE_KEY, ALIGNMENT_KEY) if key in own}
     layouts = []
-    for number, group in enumerate(partition([tensor.size_bytes for tensor in tensors], num_shards)):
+    for number, group in enumerate(groups):
         keys = {**(shared if number else own), **_split_metadata(number, num_shards, len(tensors))}
         layouts.append(_layout(shard_path(path, number, num_shards), keys, [tensors[i] for i in group], alignment))
     return layouts
@@ -99,9 +106,27 @@ def partition(sizes: Sequence[int], count: int) -> list[list[int]]:
     return groups
 
 
-def _check_plan(tensors: Sequence[PlannedTensor], num_shards: int) -> None:
+def description_bytes(tensor: PlannedTensor) -> int:
+    """What a tensor adds to the header of its file."""
+    return len(_encode_tensor(tensor, 0))
+
+
+def _cut(tensors: Sequence[PlannedTensor], num_shards: int) -> list[list[int]]:
     if not 1 <= num_shards <= min(MAX_SHARDS, max(1, len(tensors))):
         raise UsageError(f"{num_shards} shards asked for {len(tensors)} tensors; expected 1 to one per tensor")
+    return partition([tensor.size_bytes for tensor in tensors], num_shards)
+
+
+def _runs(counts: Sequence[int], num_tensors: int) -> list[list[int]]:
+    if not 1 <= len(counts) <= MAX_SHARDS:
+        raise UsageError(f"{len(counts)} shards asked for; expected 1 to {MAX_SHARDS}")
+    if sum(counts) != num_tensors or min(counts) < 0:
+        raise ValueError(f"shards of {list(counts)} tensors cannot hold {num_tensors} tensors")
+    ends = list(itertools.accumulate(counts))
+    return [list(range(end - count, end)) for count, end in zip(counts, ends, strict=True)]
+
+
+def _check_plan(tensors: Sequence[PlannedTensor]) -> None:
     names = set()
     for tensor in tensors:
         if not tensor.name or tensor.name in names:

@@ -7,7 +7,6 @@ Does not know what the tensors mean; with several shards each one is atomic, and
 """
 
 import contextlib
-import errno
 import io
 import os
 import secrets
@@ -20,13 +19,13 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from whitedwarf.errors import UsageError, WhitedwarfError
+from whitedwarf.gguf.copying import DISK_FULL, copy_piece, write_all
 from whitedwarf.gguf.header import align
 from whitedwarf.gguf.layout import Layout, PlannedTensor, plan_layouts
 from whitedwarf.gguf.metadata import TypedMetadata
 from whitedwarf.gguf.types import GgmlType
 
 Chunk: TypeAlias = bytes | bytearray | memoryview | np.ndarray
-DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class GgufWriter:
@@ -43,9 +42,10 @@ class GgufWriter:
         tensor_plan: Iterable[tuple[str, GgmlType, Sequence[int]]],
         *,
         num_shards: int = 1,
+        tensors_per_shard: Sequence[int] | None = None,
         sources: Iterable[str | os.PathLike[str]] = (),
     ) -> None:
-        self._layouts = plan_layouts(Path(path), metadata, tensor_plan, num_shards)
+        self._layouts = plan_layouts(Path(path), metadata, tensor_plan, num_shards, tensors_per_shard)
         self.paths = tuple(layout.path for layout in self._layouts)
         self.size_bytes = sum(layout.size_bytes for layout in self._layouts)
         _check_targets(self.paths, [Path(source) for source in sources], self.size_bytes)
@@ -62,19 +62,25 @@ class GgufWriter:
     def write(self, name: str, chunk: Chunk) -> None:
         """The next bytes of the tensor `name`, which must be the next unfinished one of the plan."""
         with self._abandoning():
-            if self._tensor is None or self._tensor.name != name:
-                expected = f"tensor {self._tensor.name!r}" if self._tensor else "no more tensors"
-                raise ValueError(f"{self.paths[0]}: data of tensor {name!r} came; the plan expects {expected}")
+            self._expect(name)
             data = _bytes_of(chunk)
             if len(data) > self._missing_bytes:
                 raise ValueError(
                     f"{self.paths[0]}: tensor {name!r} got {len(data) - self._missing_bytes} bytes too many"
                 )
             self._put(data)
-            self._missing_bytes -= len(data)
-            if not self._missing_bytes:
-                self._pad()
-                self._advance()
+            self._count(len(data))
+
+    def copy(self, name: str, source: io.FileIO, offset_bytes: int) -> int:
+        """The next bytes of the tensor `name` out of another file: how many, at least one and at most a piece.
+
+        Raises FileFormatError when `source` cannot give them.
+        """
+        with self._abandoning():
+            self._expect(name)
+            num_bytes = copy_piece(source, self._open_file(), offset_bytes, self._missing_bytes)
+            self._count(num_bytes)
+        return num_bytes
 
     def close(self) -> None:
         """Put the finished files in their places. Raises ValueError when planned bytes are missing."""
@@ -114,6 +120,18 @@ class GgufWriter:
         else:
             self.abandon()
 
+    def _expect(self, name: str) -> None:
+        if self._tensor is None or self._tensor.name != name:
+            expected = f"tensor {self._tensor.name!r}" if self._tensor else "no more tensors"
+            raise ValueError(f"{self.paths[0]}: data of tensor {name!r} came; the plan expects {expected}")
+
+    def _count(self, num_bytes: int) -> None:
+        """So much of the current tensor is there; a complete one makes way for the next."""
+        self._missing_bytes -= num_bytes
+        if not self._missing_bytes:
+            self._pad()
+            self._advance()
+
     def _places(self) -> Iterator[tuple[Layout, PlannedTensor | None]]:
         """Every tensor with its file; a file without tensors still comes once, for its header."""
         for layout in self._layouts:
@@ -121,16 +139,15 @@ class GgufWriter:
                 yield layout, tensor
 
     def _advance(self) -> None:
-        """Go to the next planned tensor, opening its file where that is a new one."""
-        place = next(self._pending, None)
-        if place is None:
-            self._tensor = None
-            return
-        layout, self._tensor = place
-        if layout is not self._layout:
-            self._finish_file()
-            self._start_file(layout)
-        self._missing_bytes = self._tensor.size_bytes if self._tensor else 0
+        """Go to the next planned tensor, opening its file where that is a new one, and those without tensors before."""
+        for layout, tensor in self._pending:
+            if layout is not self._layout:
+                self._finish_file()
+                self._start_file(layout)
+            if tensor is not None:
+                self._tensor, self._missing_bytes = tensor, tensor.size_bytes
+                return
+        self._tensor, self._missing_bytes = None, 0
 
     def _start_file(self, layout: Layout) -> None:
         partial = layout.path.with_name(f".{layout.path.name}.{os.getpid()}-{secrets.token_hex(4)}.partial")
@@ -151,10 +168,12 @@ class GgufWriter:
             self._put(memoryview(bytes(align(size_bytes, self._layout.alignment) - size_bytes)))
 
     def _put(self, data: memoryview) -> None:
+        write_all(self._open_file(), data)
+
+    def _open_file(self) -> io.FileIO:
         if self._file is None:
             raise ValueError(f"{self.paths[0]} is closed")
-        while len(data):
-            data = data[self._file.write(data) or 0 :]
+        return self._file
 
     @contextlib.contextmanager
     def _abandoning(self) -> Iterator[None]:
