@@ -2,6 +2,8 @@
 
 import errno
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -268,3 +270,55 @@ def test_progress_grows_to_the_total(tmp_path: Path) -> None:
     total = sum(tensor_bytes(tensor).nbytes for tensor in SMALL_PLAN)
     assert calls[-1] == (total, total)
     assert [done for done, _ in calls] == sorted({done for done, _ in calls})
+
+
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, SystemExit])
+def test_an_interruption_leaves_nothing(tmp_path: Path, interruption: type[BaseException]) -> None:
+    (whole,) = write_model(tmp_path / "m.gguf")
+
+    def stop(done: int, total: int) -> None:
+        if done > total / 2:
+            raise interruption
+
+    with open_gguf(whole) as model, pytest.raises(interruption):
+        rewrite(plan_split_by_count(model, tmp_path / "x.gguf", 1), stop)
+    assert list(tmp_path.iterdir()) == [whole]
+
+
+MEASURED = """
+import resource, sys
+from pathlib import Path
+from whitedwarf.gguf import copying
+from whitedwarf.gguf.digests import DigestWatcher
+from whitedwarf.gguf.reader import open_gguf
+from whitedwarf.gguf.rewriting import rewrite
+from whitedwarf.gguf.splitting import plan_split_by_count
+from whitedwarf.gguf.statistics import StatisticsWatcher
+from whitedwarf.gguf.verify import verify
+
+if sys.argv[3] == "by hand":
+    copying._by_kernel = lambda *arguments: 0
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+with open_gguf(sys.argv[1]) as model, StatisticsWatcher(2) as watcher:
+    rewrite(plan_split_by_count(model, Path(sys.argv[2]), 1))
+    assert verify(model, watchers=[watcher, DigestWatcher()]) == []
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss counts in other units elsewhere")
+@pytest.mark.parametrize("way", ["by the kernel", "by hand"])
+def test_memory_does_not_grow_with_the_file(tmp_path: Path, way: str) -> None:
+    half = 100 << 20
+    tensors = [
+        RawTensor(b"a", (half // 34 * 32,), GgmlType.Q8_0),
+        RawTensor(b"b", (half // 4,), GgmlType.F32, offset=half),
+    ]
+    with (tmp_path / "m.gguf").open("wb") as file:
+        file.write(raw_file([architecture()], tensors))
+        file.truncate(file.tell() + 2 * half)  # a hole: no disk space
+    words = [sys.executable, "-c", MEASURED, str(tmp_path / "m.gguf"), str(tmp_path / "x.gguf"), way]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, env=os.environ, check=True)
+    assert int(done.stdout) < 80 << 10  # KiB
+    for path in tmp_path.iterdir():
+        path.unlink()

@@ -2,14 +2,15 @@
 
 Promises: memory stays bounded whatever the size of the file (it is read in pieces, not through the mapping, so that a
 failing disk is a finding and not a crash), and every tensor is looked at. Checks that floats and block scales are
-finite and that the expert ids of hash layers exist. Does not know whether the values are the right ones.
+finite and that the expert ids of hash layers exist; whoever else wants to see the bytes gets them in the same walk.
+Does not know whether the values are the right ones.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 
@@ -47,7 +48,14 @@ class Finding:
         return f"{self.severity}: {self.subject}: {self.text}"
 
 
-def verify(model: GgufFile, progress: Progress | None = None) -> list[Finding]:
+class Watcher(Protocol):
+    """Sees every tensor of a model as pieces of whole blocks, in order; a tensor that cannot be read ends early."""
+
+    def look_at(self, info: TensorInfo, piece: np.ndarray) -> None:
+        """The next (bytes,) uint8 of a tensor; they are overwritten after the call."""
+
+
+def verify(model: GgufFile, progress: Progress | None = None, watchers: Sequence[Watcher] = ()) -> list[Finding]:
     """Check all tensor data; `progress(done_bytes, total_bytes)` is called after every piece."""
     findings = list(_unused_space(model))
     total_bytes = sum(info.size_bytes for info in model.tensors.values())
@@ -57,6 +65,8 @@ def verify(model: GgufFile, progress: Progress | None = None) -> list[Finding]:
         try:
             for piece in _pieces(model.paths[info.shard], info):
                 checker.look_at(piece)
+                for watcher in watchers:
+                    watcher.look_at(info, piece)
                 done_bytes += len(piece)
                 if progress is not None:
                     progress(done_bytes, total_bytes)
