@@ -8,7 +8,7 @@ import pytest
 
 import gguf
 from fakes.rewritten import rewritten
-from whitedwarf.errors import UsageError
+from whitedwarf.errors import NotDeepSeekV4Error, UsageError
 from whitedwarf.gguf.metadata import TypedMetadata
 from whitedwarf.gguf.reader import open_gguf
 from whitedwarf.gguf.rewriting import rewrite
@@ -115,7 +115,7 @@ def test_a_donor_without_the_layer_is_refused(base: Path, donor: Path, tmp_path:
 
 def test_a_donor_of_another_shape_is_refused(base: Path, tmp_path: Path) -> None:
     synthesise(tmp_path / "few.gguf", "tiny", LAYERS, experts=4, quant="q4")
-    refused(base, tmp_path / "few.gguf", tmp_path, {1}, "another model than", "expert_count", "in the base")
+    refused(base, tmp_path / "few.gguf", tmp_path, {1}, "another model than", "num_experts is 4, in the base 8")
 
 
 def test_a_tensor_of_another_shape_is_refused(base: Path, donor: Path, tmp_path: Path) -> None:
@@ -135,19 +135,49 @@ def test_a_donor_with_another_tokenizer_is_refused(base: Path, donor: Path, tmp_
 
     key = "tokenizer.ggml.tokens"
     other = rewritten(donor, tmp_path / "other.gguf", metadata=with_key(key, swapped))
-    refused(base, other, tmp_path, {1}, "other.gguf: another tokenizer than", key, "an array of 512")
+    refused(
+        base,
+        other,
+        tmp_path,
+        {1},
+        "other.gguf: another tokenizer than",
+        key,
+        "a list of 512",
+        "the first to differ is number 510",
+    )
     none = rewritten(
         donor, tmp_path / "none.gguf", metadata=lambda values: {k: v for k, v in values.items() if k != key}
     )
-    refused(base, none, tmp_path, {1}, "another tokenizer than", "is missing, in the base an array of 512")
+    refused(base, none, tmp_path, {1}, "another tokenizer than", "is missing, in the base a list of 512")
 
 
 def test_a_donor_with_another_hyperparameter_is_refused(base: Path, donor: Path, tmp_path: Path) -> None:
     key = "deepseek4.expert_weights_scale"
     other = rewritten(donor, tmp_path / "other.gguf", metadata=with_key(key, lambda value: 2.5))
-    refused(base, other, tmp_path, {1}, f"key {key!r} is 2.5, in the base 1.5")
-    renamed = lambda values: {**values, "general.architecture": (ValueType.STRING, "llama")}  # noqa: E731
-    refused(base, rewritten(donor, tmp_path / "llama.gguf", metadata=renamed), tmp_path, {1}, "is 'llama'")
+    refused(base, other, tmp_path, {1}, "expert_weights_scale is 2.5, in the base 1.5")
+
+
+def test_files_of_other_models_are_refused(base: Path, donor: Path, tmp_path: Path) -> None:
+    other = rewritten(donor, tmp_path / "llama.gguf", metadata=with_key("general.architecture", lambda value: "llama"))
+    for files in ((base, other), (other, base)):
+        with pytest.raises(NotDeepSeekV4Error, match=r"llama.gguf: general.architecture: found 'llama'"):
+            spliced(*files, tmp_path / "out.gguf", {1})
+
+
+def test_what_one_models_files_may_say_differently_is_no_obstacle(base: Path, donor: Path, tmp_path: Path) -> None:
+    def respelt(values: TypedMetadata) -> TypedMetadata:
+        limits = np.full(LAYERS + 1, 10, np.float32)
+        return {
+            **values,
+            "deepseek4.context_length": (ValueType.UINT32, 4096),
+            "deepseek4.swiglu_clamp_exp": (ValueType.ARRAY, limits),
+            "tokenizer.ggml.pre": (ValueType.STRING, "deepseek-v3"),
+        }
+
+    other = rewritten(donor, tmp_path / "other.gguf", metadata=respelt)
+    spliced(base, other, tmp_path / "a.gguf", {1})
+    spliced(base, donor, tmp_path / "b.gguf", {1})
+    assert (tmp_path / "a.gguf").read_bytes() == (tmp_path / "b.gguf").read_bytes()
 
 
 def test_one_file_is_not_base_and_donor(base: Path, tmp_path: Path) -> None:

@@ -196,6 +196,9 @@ def test_the_output_may_not_be_the_input(tmp_path: Path) -> None:
     refused(tmp_path, lambda: merge(paths[0], paths[1]), "is the file being read")
     os.link(paths[1], tmp_path / "hard.gguf")
     refused(tmp_path, lambda: merge(paths[0], tmp_path / "hard.gguf"), "is the file being read")
+    with open_gguf(paths[0]) as model:
+        plan = plan_merge(model, tmp_path / "hard.gguf")
+        refused(tmp_path, lambda: check_targets(plan, replace=True), "hard.gguf: is a file being read")
 
 
 def test_a_shards_name_is_no_name_for_a_whole_model(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@ Promises what GgufWriter promises, bounded memory whatever the files, and that e
 Does not know why these tensors were chosen.
 """
 
-import contextlib
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
@@ -13,7 +13,7 @@ from pathlib import Path
 from whitedwarf.errors import FileFormatError, UsageError
 from whitedwarf.gguf.layout import SPLIT_KEYS, Layout, PlannedTensor, plan_layouts
 from whitedwarf.gguf.metadata import TypedMetadata
-from whitedwarf.gguf.reader import GgufFile
+from whitedwarf.gguf.reader import GgufFile, TensorInfo
 from whitedwarf.gguf.split import parse_shard_name
 from whitedwarf.gguf.writer import GgufWriter
 
@@ -29,9 +29,16 @@ class Piece:
     name_there: str
 
     @property
+    def info(self) -> TensorInfo:
+        return self.model.tensors[self.name_there]
+
+    @property
+    def path(self) -> Path:
+        return self.model.paths[self.info.shard]
+
+    @property
     def planned(self) -> PlannedTensor:
-        info = self.model.tensors[self.name_there]
-        return PlannedTensor(self.name, info.type, info.shape)
+        return PlannedTensor(self.name, self.info.type, self.info.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +79,8 @@ def plan_rewriting(
 
 
 def check_targets(rewriting: Rewriting, replace: bool = False) -> None:
-    """UsageError where something is in the way already, unless it may be replaced."""
+    """UsageError where something is in the way already, unless it may be replaced; what is read never may."""
+    sources = _sources(rewriting)
     for layout in rewriting.layouts:
         name = parse_shard_name(layout.path.name)
         if len(rewriting.layouts) == 1 and name is not None and name.count > 1:
@@ -80,23 +88,43 @@ def check_targets(rewriting: Rewriting, replace: bool = False) -> None:
                 f"{layout.path}: this is the name of one shard of {name.count}, and the output is a complete model. "
                 "Choose a name without -00001-of-..."
             )
-        if layout.path.exists() and not replace and not _is_source(layout.path, rewriting):
+        if layout.path.exists() and any(layout.path.samefile(source) for source in sources):
+            raise UsageError(f"{layout.path}: is a file being read. Choose another name for the output.")
+        if layout.path.exists() and not replace:
             raise UsageError(f"{layout.path}: exists already. Choose another name, or replace it with --force.")
 
 
 def rewrite(rewriting: Rewriting, progress: Progress | None = None) -> tuple[Path, ...]:
     """Write it; the paths of the new files. Raises UsageError for an impossible target, WhitedwarfError for the disk,
     FileFormatError for sources that cannot be read to their end."""
-    sources = sorted({path for piece in rewriting.pieces for path in piece.model.paths})
     plan = [piece.planned for piece in rewriting.pieces]
     counts = [len(layout.tensors) for layout in rewriting.layouts]
-    with contextlib.ExitStack() as stack:
-        files = {path: stack.enter_context(_opened(path)) for path in sources}
-        writer = stack.enter_context(
-            GgufWriter(rewriting.target, rewriting.metadata, plan, tensors_per_shard=counts, sources=sources)
-        )
-        _copy(rewriting.pieces, files, writer, progress)
+    sources = _sources(rewriting)
+    writer = GgufWriter(rewriting.target, rewriting.metadata, plan, tensors_per_shard=counts, sources=sources)
+    with writer:
+        _copy(rewriting.pieces, writer, progress)
     return writer.paths
+
+
+def _copy(pieces: Sequence[Piece], writer: GgufWriter, progress: Progress | None) -> None:
+    total_bytes = sum(piece.planned.size_bytes for piece in pieces)
+    done_bytes = 0
+    for path, group in itertools.groupby(pieces, lambda piece: piece.path):
+        with _opened(path) as file:
+            for piece in group:
+                for count in _copy_tensor(piece, file, writer):
+                    done_bytes += count
+                    if progress is not None:
+                        progress(done_bytes, total_bytes)
+
+
+def _copy_tensor(piece: Piece, file: FileIO, writer: GgufWriter) -> Iterator[int]:
+    offset = piece.info.offset_bytes
+    end = offset + piece.info.size_bytes
+    while offset < end:
+        count = writer.copy(piece.name, file, offset)
+        offset += count
+        yield count
 
 
 def _opened(path: Path) -> FileIO:
@@ -106,22 +134,5 @@ def _opened(path: Path) -> FileIO:
         raise FileFormatError(f"{path}: cannot be opened ({error.strerror}); expected a readable GGUF file.") from error
 
 
-def _copy(pieces: Sequence[Piece], files: dict[Path, FileIO], writer: GgufWriter, progress: Progress | None) -> None:
-    total_bytes = sum(piece.planned.size_bytes for piece in pieces)
-    done_bytes = 0
-    for piece in pieces:
-        info = piece.model.tensors[piece.name_there]
-        file = files[piece.model.paths[info.shard]]
-        offset, end = info.offset_bytes, info.offset_bytes + info.size_bytes
-        while offset < end:
-            count = writer.copy(piece.name, file, offset)
-            offset += count
-            done_bytes += count
-            if progress is not None:
-                progress(done_bytes, total_bytes)
-
-
-def _is_source(path: Path, rewriting: Rewriting) -> bool:
-    """Writing over what is being read has a message of its own (GgufWriter's)."""
-    paths = {source for piece in rewriting.pieces for source in piece.model.paths}
-    return any(path.samefile(source) for source in paths)
+def _sources(rewriting: Rewriting) -> list[Path]:
+    return sorted({path for piece in rewriting.pieces for path in piece.model.paths})

@@ -1,29 +1,31 @@
 """Mixed expert layers: one model's routed experts in chosen layers, all else another's (spec: product.md E.3).
 
 Promises: metadata, names and all other tensors are the base's, byte for byte; what comes from the donor has the base's
-shape and belongs to a model of the same hyperparameters and tokenizer, or UsageError says what differs. Both dialects
-of tensor names are understood.
+shape and belongs to a DeepSeek V4 of the same hyperparameters and tokenizer, or an error says what differs. Both
+dialects of tensor names are understood.
 Whether both files come from the same checkpoint no key tells; the routers are compared for it, and a difference is a
 note.
 """
 
+import dataclasses
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from whitedwarf.errors import UsageError
+from whitedwarf.errors import NotDeepSeekV4Error, UsageError
 from whitedwarf.gguf.codecs import decode
+from whitedwarf.gguf.hparams import Hyperparameters, from_metadata
 from whitedwarf.gguf.metadata import MetadataValue
 from whitedwarf.gguf.names import canonical_name
 from whitedwarf.gguf.reader import GgufFile, TensorInfo
 from whitedwarf.gguf.rewriting import Piece, Rewriting, own_metadata, pieces_of, plan_rewriting
-from whitedwarf.gguf.split import ARCHITECTURE_KEY
 
 EXPERTS = ("ffn_gate_exps.weight", "ffn_up_exps.weight", "ffn_down_exps.weight")
 ROUTER = "ffn_gate_inp.weight"
-TOKENIZER_KEYS = ("model", "pre", "tokens", "token_type", "merges")
+TOKENIZER_KEYS = ("tokenizer.ggml.tokens", "tokenizer.ggml.merges")
+FREE = ("context_length", "num_nextn_layers")  # what one model's files may say differently
 ROUNDING = 0.02  # of the largest weight: two roundings of one router to 8 bits differ by less
 ADVICE = "Expected two quantisations of one model."
 
@@ -50,14 +52,15 @@ class Splice:
 
 
 def plan_splice(base: GgufFile, donor: GgufFile, target: Path, layers: Collection[int]) -> Splice:
-    """Take the experts of `layers` from `donor`. Raises UsageError."""
+    """Take the experts of `layers` from `donor`. Raises UsageError, or NotDeepSeekV4Error for files of other models."""
     _check_distinct(base, donor)
+    _check_layers(base, layers)
     ours, theirs = _by_canonical_name(base), _by_canonical_name(donor)
     wanted = {f"blk.{layer}.{part}" for layer in layers for part in EXPERTS}
-    _check_layers(base, layers)
     _check_there(base, ours, wanted)
     _check_there(donor, theirs, wanted)
-    _check_keys(base, donor)
+    _check_hyperparameters(base, donor)
+    _check_tokenizers(base, donor)
     _check_tensors(base, donor, ours, theirs)
     pieces = [
         Piece(piece.name, donor, theirs[canonical_name(piece.name)].name)
@@ -77,10 +80,10 @@ def _check_distinct(base: GgufFile, donor: GgufFile) -> None:
 
 
 def _check_layers(base: GgufFile, layers: Collection[int]) -> None:
-    count = base.metadata.get(f"{base.metadata.get(ARCHITECTURE_KEY)}.block_count")
     if not layers:
         raise UsageError("no layers to splice; expected some like 37-42,0-2.")
-    if isinstance(count, int) and max(layers) >= count:
+    count = _hyperparameters(base).num_layers
+    if max(layers) >= count:
         raise UsageError(f"{base.paths[0]}: there is no layer {max(layers)}; expected layers from 0 to {count - 1}.")
 
 
@@ -90,18 +93,32 @@ def _check_there(model: GgufFile, tensors: Mapping[str, TensorInfo], wanted: Col
         raise UsageError(f"{model.paths[0]}: has no {_listed(missing)}. {ADVICE}")
 
 
-def _check_keys(base: GgufFile, donor: GgufFile) -> None:
-    architecture = base.metadata.get(ARCHITECTURE_KEY)
-    prefix = f"{architecture}."
-    shape_keys = [key for key in base.metadata if key.startswith(prefix) and key in donor.metadata]
-    tokenizer_keys = [f"tokenizer.ggml.{key}" for key in TOKENIZER_KEYS]
-    for key in (ARCHITECTURE_KEY, *shape_keys, *tokenizer_keys):
-        ours, theirs = base.metadata.get(key), donor.metadata.get(key)
-        if not _is_equal(ours, theirs):
-            what = "another tokenizer" if key in tokenizer_keys else "another model"
+def _check_hyperparameters(base: GgufFile, donor: GgufFile) -> None:
+    """The numbers and not their keys: converters spell some of them differently."""
+    ours, theirs = _hyperparameters(base), _hyperparameters(donor)
+    for field in dataclasses.fields(ours):
+        left, right = getattr(ours, field.name), getattr(theirs, field.name)
+        if field.name not in FREE and not (np.shape(left) == np.shape(right) and np.allclose(left, right, rtol=1e-6)):
             raise UsageError(
-                f"{donor.paths[0]}: {what} than {base.paths[0]}: key {key!r} is {_shown(theirs)}, in the base "
-                f"{_shown(ours)}. {ADVICE}"
+                f"{donor.paths[0]}: another model than {base.paths[0]}: {field.name} is {right}, in the base {left}. "
+                f"{ADVICE}"
+            )
+
+
+def _hyperparameters(model: GgufFile) -> Hyperparameters:
+    try:
+        return from_metadata(model.metadata, model.tensors)
+    except NotDeepSeekV4Error as error:
+        raise NotDeepSeekV4Error(f"{model.paths[0]}: {error}") from error
+
+
+def _check_tokenizers(base: GgufFile, donor: GgufFile) -> None:
+    for key in TOKENIZER_KEYS:
+        ours, theirs = base.metadata.get(key), donor.metadata.get(key)
+        if ours != theirs:
+            raise UsageError(
+                f"{donor.paths[0]}: another tokenizer than {base.paths[0]}: key {key!r} is {_shown(theirs)}, in the "
+                f"base {_shown(ours)}{_first_difference(ours, theirs)}. {ADVICE}"
             )
 
 
@@ -163,18 +180,20 @@ def _by_canonical_name(model: GgufFile) -> dict[str, TensorInfo]:
     return {canonical_name(name): info for name, info in model.tensors.items()}
 
 
-def _is_equal(left: MetadataValue | None, right: MetadataValue | None) -> bool:
-    if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
-        return left is not None and right is not None and np.array_equal(np.asarray(left), np.asarray(right))
-    return left == right
-
-
 def _shown(value: MetadataValue | None) -> str:
     if value is None:
         return "missing"
-    if isinstance(value, (str, int, float)):
-        return f"{value!r:.80}"
-    return f"an array of {len(value)}"
+    return f"a list of {len(value)}" if isinstance(value, list) else f"{value!r:.80}"
+
+
+def _first_difference(ours: MetadataValue | None, theirs: MetadataValue | None) -> str:
+    if not isinstance(ours, list) or not isinstance(theirs, list):
+        return ""
+    differing = (index for index, pair in enumerate(zip(ours, theirs, strict=False)) if pair[0] != pair[1])
+    index = next(differing, None)
+    return (
+        "" if index is None else f"; the first to differ is number {index}: {theirs[index]!r:.80}, {ours[index]!r:.80}"
+    )
 
 
 def _listed(names: list[str]) -> str:

@@ -1,8 +1,9 @@
 """Cutting a model into several files, and joining them again.
 
 Promises: names and keys are llama.cpp's (`split.py`), the tensors keep their order, and joining what was cut gives the
-same metadata and the same tensor bytes. Cutting by size counts whole files, headers included, so that a limit of a
-disk or a hub is kept. The keys that tell of a split are the only ones that go.
+same metadata (metadata.py says what has no second form) and the same tensor bytes, in GGUF version 3. Cutting by size
+counts whole files, headers included, so that a limit of a disk or a hub is kept. The keys that tell of a split are the
+only ones that go.
 Does not know what the tensors are.
 """
 
