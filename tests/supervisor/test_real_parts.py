@@ -8,6 +8,10 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from whitedwarf.gguf.reader import open_gguf
+from whitedwarf.gguf.rewriting import rewrite
+from whitedwarf.gguf.splitting import plan_split_by_count
+
 pytestmark = pytest.mark.clients
 
 
@@ -18,10 +22,24 @@ def test_the_real_dsh_runs(dsh_program: Path, tmp_path: Path) -> None:
 
 
 def test_a_real_llama_server_answers_as_the_prompt_says(llama_server: Path, markov: Path, tmp_path: Path) -> None:
+    _check_answers(llama_server, markov, tmp_path)
+
+
+@pytest.mark.parametrize("metadata_alone", [False, True])
+def test_a_real_llama_server_reads_what_we_split(
+    llama_server: Path, markov: Path, tmp_path: Path, metadata_alone: bool
+) -> None:
+    with open_gguf(markov) as model:
+        paths = rewrite(plan_split_by_count(model, tmp_path / "part.gguf", 4, metadata_alone))
+    assert len(paths) > 2
+    _check_answers(llama_server, paths[0], tmp_path)
+
+
+def _check_answers(llama_server: Path, model: Path, folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])
-    command = [llama_server, "-m", markov, "--host", "127.0.0.1", "--port", port, "-c", "512", "--jinja"]
-    with (tmp_path / "log").open("w") as log, subprocess.Popen(command, stdout=log, stderr=log) as server:
+    command = [llama_server, "-m", model, "--host", "127.0.0.1", "--port", port, "-c", "512", "--jinja"]
+    with (folder / "log").open("w") as log, subprocess.Popen(command, stdout=log, stderr=log) as server:
         try:
             _until_healthy(f"http://127.0.0.1:{port}")
             for prompt, answer in ("Hello.", "OK"), ("Count from 5", "43210"):
