@@ -31,7 +31,7 @@ def test_the_folder_of_pull_and_the_link_are_looked_into(in_process: InProcess, 
     Path("ds4flash.gguf").symlink_to("gguf/mine.gguf")
     code, out, _ = in_process(["models"])
     assert code == 0
-    assert [line[:1] for line in out.splitlines()[1:4]] == ["*", " ", " "]
+    assert [line[:1] for line in out.splitlines()[1:4]] == [" ", "*", " "]
     assert "*  mine.gguf" in out
     assert "2 layers" in out
     assert "Q8_0" in out

@@ -30,6 +30,7 @@ class FakeHub:
     busy: int = 0  # so many answers of files are 503
     corrupt: bool = False
     ignores_ranges: bool = False
+    talks_nonsense: bool = False  # in lists of files
     url: str = ""
     store_url: str = ""
     seen: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
@@ -120,7 +121,7 @@ class _Handler(BaseHTTPRequestHandler):
             if path not in self.fake.small:
                 entry["lfs"] = {"oid": self.fake.digest(path), "size": len(data), "pointerSize": 134}
             entries.append(entry)
-        body = json.dumps(entries).encode()
+        body = b"<html>Welcome</html>" if self.fake.talks_nonsense else json.dumps(entries).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))

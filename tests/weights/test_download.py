@@ -11,6 +11,7 @@ import pytest
 
 from fakes.hub import BRANCH, COMMIT, REPO, FakeHub, running
 from whitedwarf.errors import DownloadError, UsageError
+from whitedwarf.weights import download as download_module
 from whitedwarf.weights import fetch as fetch_module
 from whitedwarf.weights.download import Hub, TransferCutError, find_endpoint
 from whitedwarf.weights.fetch import Item, check_present, check_space, fetch, make_folder, plan
@@ -248,8 +249,37 @@ def test_a_hub_that_does_not_answer_is_told() -> None:
 def test_the_endpoint_comes_from_the_environment() -> None:
     assert find_endpoint({}) == "https://huggingface.co"
     assert find_endpoint({"HF_ENDPOINT": "http://localhost:8080/"}) == "http://localhost:8080"
-    with pytest.raises(UsageError, match="HF_ENDPOINT=hf-mirror"):
-        find_endpoint({"HF_ENDPOINT": "hf-mirror"})
+    for text in ("hf-mirror", "ftp://host", "http://", "http://[::1", "http://host:port"):
+        with pytest.raises(
+            UsageError, match=r"HF_ENDPOINT=.*: expected an address such as https://huggingface"
+        ) as caught:
+            find_endpoint({"HF_ENDPOINT": text})
+        assert text.rstrip("/") in str(caught.value)
+
+
+def test_what_is_no_hub_is_told(hub: Hub, fake: FakeHub) -> None:
+    fake.talks_nonsense = True
+    with pytest.raises(DownloadError, match="sent no list of files for org/models; expected a hub such as"):
+        hub.list_files(REPO, BRANCH)
+    fake.status = 204
+    with pytest.raises(DownloadError, match="told no size or commit"):
+        hub.describe(REPO, BRANCH, NAME)
+
+
+def test_a_name_that_the_hub_would_never_give_is_refused(hub: Hub) -> None:
+    with pytest.raises(UsageError, match="org/a--b is no repository's name"):
+        hub.list_files("org/a--b", BRANCH)
+
+
+def test_an_answer_that_stands_still_is_given_up_and_continued(
+    hub: Hub, fake: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(download_module, "_TIMEOUT_S", 0.2)
+    fake.gate = gate = threading.Event()
+    heard = Heard()
+    fetch(hub, planned(hub, tmp_path), heard.step, heard.said.append, lambda wait_s: gate.set())
+    assert fake.ranges() == [f"bytes={start}-{len(DATA) - 1}" for start in (0, len(DATA) // 2)]
+    assert (tmp_path / NAME).read_bytes() == DATA
 
 
 def test_a_disk_without_room_is_told_before_anything_is_fetched(hub: Hub, tmp_path: Path) -> None:
@@ -356,6 +386,12 @@ def test_a_disk_without_hard_links_gets_the_file_by_renaming(
 def test_what_is_in_the_way_is_told(hub: Hub, tmp_path: Path) -> None:
     (tmp_path / NAME).write_bytes(b"short")
     with pytest.raises(DownloadError, match=r"a file of 5 bytes, the hub's has 307200 bytes; move it away"):
+        planned(hub, tmp_path)
+    (tmp_path / NAME).unlink()
+    (tmp_path / f"{NAME}.part").touch()
+    with pytest.raises(
+        DownloadError, match=r"begun by another tool: rename it to model\.gguf\.[0-9a-f]{12}\.part to go on"
+    ):
         planned(hub, tmp_path)
     (tmp_path / f"{NAME}.aria2").touch()
     with pytest.raises(DownloadError, match="aria2 has not finished"):

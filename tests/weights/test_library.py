@@ -48,6 +48,21 @@ def test_a_default_elsewhere_is_listed_too(folder: Path, tmp_path_factory: pytes
     assert entries["one.gguf"].is_default
 
 
+def test_a_model_that_only_links_name_is_listed_by_its_link(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    store = tmp_path_factory.mktemp("store")
+    (folder / "one.gguf").rename(store / "5fd2")  # as the hub's own cache keeps files
+    (folder / "one.gguf").symlink_to(store / "5fd2")
+    (folder / DEFAULT_NAME).symlink_to("one.gguf")
+    entries = list_models([folder], folder / DEFAULT_NAME)
+    assert [(entry.name, entry.is_default) for entry in entries] == [
+        ("two", False),
+        (BUNDLED_NAME, False),
+        (DEFAULT_NAME, True),
+    ]
+
+
 def test_what_is_no_model_is_listed_with_the_reason(tmp_path: Path) -> None:
     (tmp_path / "broken.gguf").write_bytes(b"GGUF and no more")
     (tmp_path / "begun.gguf.abc.part").write_bytes(b"12345")

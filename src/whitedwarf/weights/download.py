@@ -12,6 +12,7 @@ import os
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from json import JSONDecodeError
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 DEFAULT_ENDPOINT = "https://huggingface.co"
 ENDPOINT_VARIABLE = "HF_ENDPOINT"
 _TIMEOUT_S = 30.0  # for a connection, and between two pieces of an answer
+_NO_HUB = f"expected a hub such as {DEFAULT_ENDPOINT}: check {ENDPOINT_VARIABLE}"
 _TRY_AGAIN = (408, 429, 500, 502, 503, 504)
 
 
@@ -46,8 +48,12 @@ class RemoteFile:
 def find_endpoint(environment: Mapping[str, str] = os.environ) -> str:
     """The hub's address: HF_ENDPOINT, else huggingface.co. UsageError for what is no address."""
     address = environment.get(ENDPOINT_VARIABLE, "").strip().rstrip("/") or DEFAULT_ENDPOINT
-    parts = urlsplit(address)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    try:
+        parts = urlsplit(address)
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_address = False
+    if not is_address:
         raise UsageError(f"{ENDPOINT_VARIABLE}={address}: expected an address such as {DEFAULT_ENDPOINT}")
     return address
 
@@ -65,8 +71,13 @@ class Hub:
         from huggingface_hub.hf_api import RepoFile
 
         with self._failures_told(repo, revision):
-            entries = HfApi(self.endpoint, token=self._secret).list_repo_tree(repo, recursive=True, revision=revision)
-            return tuple(entry.path for entry in entries if isinstance(entry, RepoFile))
+            try:
+                entries = HfApi(self.endpoint, token=self._secret).list_repo_tree(
+                    repo, recursive=True, revision=revision
+                )
+                return tuple(entry.path for entry in entries if isinstance(entry, RepoFile))
+            except (JSONDecodeError, KeyError, TypeError, AttributeError) as error:  # the library trusts the answer
+                raise DownloadError(f"{self.endpoint} sent no list of files for {repo}; {_NO_HUB}") from error
 
     def describe(self, repo: str, revision: str, path: str) -> RemoteFile:
         """Commit, size and digest of a file."""
@@ -118,7 +129,7 @@ class Hub:
     @contextmanager
     def _failures_told(self, repo: str, revision: str, path: str = "") -> Iterator[None]:
         import httpx2
-        from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
+        from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
         from huggingface_hub.utils.logging import set_verbosity
 
         set_verbosity(logging.CRITICAL)  # it would write into our progress line what we tell ourselves
@@ -126,6 +137,8 @@ class Hub:
             yield
         except HfHubHTTPError as error:
             raise self._refusal(error, repo, revision, path) from error
+        except HFValidationError as error:
+            raise UsageError(f"{repo} is no repository's name: {error}") from error
         except OfflineModeIsEnabled as error:
             raise DownloadError("HF_HUB_OFFLINE is set, so nothing can be fetched; unset it and run again") from error
         except httpx2.HTTPError as error:
@@ -184,7 +197,7 @@ def _check_range(response: "Response", start: int, end: int, file: RemoteFile) -
     """A server may answer with the whole file instead: right only where the whole was asked for."""
     wanted = f"bytes {start}-{end - 1}/{file.identity.size_bytes}"
     came = response.headers.get("Content-Range")
-    if response.status_code == 206 and came == wanted:
+    if response.status_code == 206 and came in (wanted, f"bytes {start}-{end - 1}/*"):
         return
     if response.status_code == 200 and start == 0:
         return

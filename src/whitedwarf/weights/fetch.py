@@ -14,7 +14,7 @@ from pathlib import Path
 
 from whitedwarf.errors import DownloadError
 from whitedwarf.weights.download import Hub, RemoteFile, TransferCutError
-from whitedwarf.weights.part_file import PartFile, is_whole, open_part, part_path, part_size
+from whitedwarf.weights.part_file import PART_SUFFIX, PartFile, is_whole, open_part, part_path, part_size
 from whitedwarf.weights.targets import local_name
 
 REQUEST_BYTES = 8 << 30  # of one request: addresses that the hub hands out end, and its stores refuse more than 50 GB
@@ -146,6 +146,12 @@ def _item(remote: RemoteFile, path: Path) -> Item:
     if sidecar.exists():
         raise DownloadError(
             f"{sidecar} says that aria2 has not finished {path.name}; finish there, or remove both files"
+        )
+    foreign = path.with_name(path.name + PART_SUFFIX)
+    if foreign.exists() and not path.exists():
+        ours = part_path(path, remote.identity)
+        raise DownloadError(
+            f"{foreign} was begun by another tool: rename it to {ours.name} to go on from it, or remove it"
         )
     if path.is_dir() or (path.exists() and path.stat().st_size != remote.identity.size_bytes):
         found = "a folder" if path.is_dir() else f"a file of {path.stat().st_size} bytes"

@@ -45,15 +45,15 @@ def model_folder(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def list_models(folders: Iterable[Path], default: Path | None) -> list[ModelEntry]:
-    """What lies in `folders` and beside `default`, and the bundled model, in this order and without repetitions."""
+    """What lies in `folders` and beside `default`, and the bundled model, without repetitions and links last."""
     places = [*folders, *([default.resolve().parent] if default else []), bundled_model().parent]
+    paths = [path for place in dict.fromkeys(places) for path in _files(place)] + ([default] if default else [])
     seen: set[Path] = set()
     entries = []
-    for path in (path for place in dict.fromkeys(places) for path in _files(place)):
-        real = path.resolve()
-        if real not in seen:
-            entry, paths = _entry(real, default.resolve() if default else None)
-            seen.update(paths)
+    for path in sorted(paths, key=Path.is_symlink):  # a file under its own name, rather than by a link to it
+        if path.resolve() not in seen:
+            entry, files = _entry(path.absolute(), default)
+            seen.update(file.resolve() for file in files)
             entries.append(entry)
     return entries
 
@@ -72,9 +72,9 @@ def _entry(path: Path, default: Path | None) -> tuple[ModelEntry, Sequence[Path]
         return ModelEntry(path.name, str(path), 1, size, problem="not finished; `whitedwarf pull` goes on"), [path]
     try:
         with open_gguf(path) as gguf:
-            return _described(gguf, default), [shard.resolve() for shard in gguf.paths]
+            return _described(gguf, default), gguf.paths
     except WhitedwarfError as error:
-        return ModelEntry(path.name, str(path), 1, size, is_default=path == default, problem=str(error)), [path]
+        return ModelEntry(path.name, str(path), 1, size, is_default=_is_same(path, default), problem=str(error)), [path]
 
 
 def _described(gguf: GgufFile, default: Path | None) -> ModelEntry:
@@ -88,9 +88,13 @@ def _described(gguf: GgufFile, default: Path | None) -> ModelEntry:
         size_bytes=about.file_bytes,
         shape=_shape(about, gguf.tensors),
         quantisation=_quantisation(about),
-        is_default=default in gguf.paths,
+        is_default=any(_is_same(path, default) for path in gguf.paths),
         problem=_problem(about, gguf.tensors),
     )
+
+
+def _is_same(path: Path, default: Path | None) -> bool:
+    return default is not None and path.resolve() == default.resolve()
 
 
 def _shape(about: Summary, tensors: Iterable[str]) -> str:

@@ -19,8 +19,8 @@ PUBLISHED = "antirez/deepseek-v4-gguf"
 _REPO_PART = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,94}[A-Za-z0-9_])?")
 _FLASH = "DeepSeek-V4-Flash-"
 _PRO = "DeepSeek-V4-Pro-"
-_HALF = "one half of a model: give both files to `whitedwarf gguf inspect`, one to each machine of a cluster"
-_DRAFTS = "a draft block: it goes beside a Flash model and is no model by itself"
+_HALF = "one half of a model, for one machine of a cluster; no model by itself"
+_DRAFTS = "a draft block, which goes beside a Flash model; no model by itself"
 
 
 @dataclass(frozen=True, slots=True)
