@@ -193,10 +193,16 @@ def test_a_process_that_is_ended_leaves_a_part_and_the_next_goes_on(
 
 def _wait_for_part(hub: FakeHub, process: "subprocess.Popen[bytes]", folder: Path) -> Path:
     assert hub.on_bytes.wait(20)
-    assert process.stderr is not None
-    while b"fetching" not in process.stderr.readline():  # then a first piece has been written
-        pass
+    _wait_for_line(process, b"fetching")  # then a first piece has been written
     return next(folder.glob("gguf/*.part"))
+
+
+def _wait_for_line(process: "subprocess.Popen[bytes]", text: bytes) -> None:
+    assert process.stderr is not None
+    for line in process.stderr:
+        if text in line:
+            return
+    pytest.fail(f"the process ended without saying {text!r}")
 
 
 def test_the_rate_is_that_of_the_last_moments() -> None:
@@ -227,3 +233,27 @@ def test_progress_is_a_line_at_each_twentieth_and_one_a_minute(capsys: pytest.Ca
     progress.finish()
     shares = [line.split(" of ")[0] for line in capsys.readouterr().err.splitlines()]
     assert shares == ["fetching 0%", "fetching 5%", "fetching 10%"]
+
+
+def test_two_processes_at_once_fetch_once_and_both_succeed(
+    hub: FakeHub, environment: dict[str, str], tmp_path: Path
+) -> None:
+    hub.gate = threading.Event()
+    words = [sys.executable, "-m", "whitedwarf", "pull", f"{REPO}/one.gguf"]
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(words, cwd=tmp_path, env=environment, **streams) as first:
+        try:
+            _wait_for_part(hub, first, tmp_path)
+            with subprocess.Popen(words, cwd=tmp_path, env=environment, **streams) as second:
+                try:
+                    _wait_for_line(second, b"another process is fetching it")
+                    hub.gate.set()
+                    assert second.communicate(timeout=20)[0] == b"gguf/one.gguf\n"
+                finally:
+                    second.kill()
+            assert first.communicate(timeout=20)[0] == b"gguf/one.gguf\n"
+        finally:
+            first.kill()
+    assert (first.returncode, second.returncode) == (0, 0)
+    assert len(hub.ranges()) == 1
+    assert list(tmp_path.glob("**/*.*")) == [tmp_path / "gguf" / "one.gguf"]

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 REPO = "org/models"
 COMMIT = "c0ffee" + "0" * 34
@@ -28,6 +28,7 @@ class FakeHub:
     status: int | None = None  # answers everything with it
     cuts: list[int] = field(default_factory=list)  # the next answers with a file's bytes end after so many
     busy: int = 0  # so many answers of files are 503
+    retry_after: str = ""  # what these say
     corrupt: bool = False
     ignores_ranges: bool = False
     talks_nonsense: bool = False  # in lists of files
@@ -111,6 +112,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         if code:
             self.send_header("X-Error-Code", code)
+        if self.fake.retry_after:
+            self.send_header("Retry-After", self.fake.retry_after)
         self.send_header("Content-Length", "0")
         self.end_headers()
 
@@ -141,7 +144,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._identify(name)
             self.send_header("X-Linked-Size", str(len(self.fake.files[name])))
             self.send_header("X-Linked-Etag", f'"{self.fake.digest(name)}"')
-            self.send_header("Location", f"{self.fake.store_url}/store/{name}")
+            self.send_header("Location", f"{self.fake.store_url}/store/{quote(name)}")
             self.send_header("Content-Length", "0")
             self.end_headers()
 

@@ -1,13 +1,19 @@
 """Fetching from a hub that misbehaves: nothing half-written under the final name, nothing fetched twice."""
 
+import contextlib
 import errno
 import os
+import subprocess
+import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fakes.hub import BRANCH, COMMIT, REPO, FakeHub, running
 from whitedwarf.errors import DownloadError, UsageError
@@ -113,6 +119,36 @@ def test_a_run_that_was_ended_is_continued_by_the_next(hub: Hub, fake: FakeHub, 
     assert names(tmp_path) == [NAME]
 
 
+@settings(max_examples=25)
+@given(
+    cuts=st.lists(st.integers(0, len(DATA)), max_size=8),
+    stops=st.lists(st.integers(1, len(DATA)), max_size=3),
+    request_bytes=st.integers(40_000, 2 * len(DATA)),
+)
+def test_cuts_and_ends_anywhere_give_the_same_file_and_nothing_under_its_name_before(
+    cuts: list[int], stops: list[int], request_bytes: int
+) -> None:
+    class Watching(Heard):
+        def step(self, doing: str, done_bytes: int) -> None:
+            assert not item.path.exists()
+            if stops and done_bytes >= stops[-1]:
+                stops.pop()
+                raise KeyboardInterrupt
+
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        tempfile.TemporaryDirectory() as folder,
+        running(FakeHub({NAME: DATA}, cuts=cuts)) as fake,
+    ):
+        patch.setattr(fetch_module, "REQUEST_BYTES", request_bytes)
+        hub = Hub(fake.url)
+        while not (item := planned(hub, Path(folder))).is_present:
+            with contextlib.suppress(KeyboardInterrupt):
+                Watching().fetch(hub, item)
+        assert item.path.read_bytes() == DATA
+        assert names(Path(folder)) == [NAME]
+
+
 def test_after_many_cuts_without_a_byte_it_gives_up_and_keeps_what_came(
     hub: Hub, fake: FakeHub, tmp_path: Path
 ) -> None:
@@ -121,7 +157,7 @@ def test_after_many_cuts_without_a_byte_it_gives_up_and_keeps_what_came(
     item = planned(hub, tmp_path)
     with pytest.raises(DownloadError, match=r"70\.0 kB of 307\.2 kB are kept, run the same command again"):
         heard.fetch(hub, item)
-    assert heard.slept == [1.0, 2.0, 4.0, 8.0, 16.0]
+    assert heard.slept == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0, 60.0, 60.0]
     assert part_path(item.path, item.remote.identity).stat().st_size == 70_000
     fake.cuts = []
     heard.fetch(hub, planned(hub, tmp_path))
@@ -135,6 +171,22 @@ def test_a_busy_hub_is_asked_again(hub: Hub, fake: FakeHub, tmp_path: Path) -> N
     assert heard.slept == [1.0, 2.0]
     assert "HTTP 503" in heard.said[0]
     assert (tmp_path / NAME).read_bytes() == DATA
+
+
+@pytest.mark.parametrize(("asked", "waits"), [("30", 30.0), ("99999", 600.0), ("Mon, 30 Nov 2026 14:00:00 GMT", 1.0)])
+def test_a_hub_that_says_how_long_it_is_busy_is_left_alone_so_long(
+    hub: Hub, fake: FakeHub, tmp_path: Path, asked: str, waits: float
+) -> None:
+    fake.busy, fake.retry_after = 1, asked
+    heard = Heard()
+    heard.fetch(hub, planned(hub, tmp_path))
+    assert heard.slept == [waits]
+
+
+def test_a_name_with_unusual_letters_arrives(hub: Hub, fake: FakeHub, tmp_path: Path) -> None:
+    fake.files["a folder/wéird [1]#?%20.gguf"] = DATA
+    Heard().fetch(hub, planned(hub, tmp_path, "a folder/wéird [1]#?%20.gguf"))
+    assert (tmp_path / "wéird [1]#?%20.gguf").read_bytes() == DATA
 
 
 def test_a_large_file_is_asked_for_in_several_requests(
@@ -388,6 +440,10 @@ def test_what_is_in_the_way_is_told(hub: Hub, tmp_path: Path) -> None:
     with pytest.raises(DownloadError, match=r"a file of 5 bytes, the hub's has 307200 bytes; move it away"):
         planned(hub, tmp_path)
     (tmp_path / NAME).unlink()
+    (tmp_path / NAME).symlink_to("nowhere")
+    with pytest.raises(DownloadError, match="is a link to nowhere, which is not there; remove the link"):
+        planned(hub, tmp_path)
+    (tmp_path / NAME).unlink()
     (tmp_path / f"{NAME}.part").touch()
     with pytest.raises(
         DownloadError, match=r"begun by another tool: rename it to model\.gguf\.[0-9a-f]{12}\.part to go on"
@@ -406,3 +462,8 @@ def test_a_present_file_is_compared_byte_for_byte_when_asked(hub: Hub, tmp_path:
     (tmp_path / NAME).write_bytes(DATA[:-1] + b"!")
     with pytest.raises(DownloadError, match="its bytes differ though its size is right"):
         check_present(planned(hub, tmp_path), heard.step)
+
+
+def test_the_hubs_library_is_imported_only_when_it_is_used() -> None:
+    code = "import sys, whitedwarf.cli.pull, whitedwarf.cli.models; sys.exit('huggingface_hub' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

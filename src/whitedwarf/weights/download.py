@@ -32,7 +32,14 @@ _TRY_AGAIN = (408, 429, 500, 502, 503, 504)
 
 
 class TransferCutError(DownloadError):
-    """The connection failed, or the hub is busy: what has arrived is good, and the next try may succeed."""
+    """The connection failed, or the hub is busy: what has arrived is good, and the next try may succeed.
+
+    `wait_s`: how long the hub asked to be left alone.
+    """
+
+    def __init__(self, text: str, wait_s: float = 0.0) -> None:
+        super().__init__(text)
+        self.wait_s = wait_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +167,8 @@ class Hub:
             case 416:
                 return DownloadError(f"{what} is shorter than the hub said; run the same command again")
             case _ if status in _TRY_AGAIN:
-                return TransferCutError(f"{urlsplit(self.endpoint).netloc} is busy or broken (HTTP {status})")
+                busy = f"{urlsplit(self.endpoint).netloc} is busy or broken (HTTP {status})"
+                return TransferCutError(busy, _asked_wait_s(error.response.headers))
             case _:
                 return DownloadError(f"{self.endpoint} answered HTTP {status} for {what}; expected the file")
 
@@ -191,6 +199,11 @@ class Hub:
         if isinstance(error, RemoteEntryNotFoundError):
             return f"{repo} has no file {path} at {revision}; `whitedwarf pull {repo}` names its models"
         return f"{self.endpoint} has no repository {repo} (HTTP 404); check the name"
+
+
+def _asked_wait_s(headers: Mapping[str, str]) -> float:
+    asked = headers.get("Retry-After", "")  # a date is not understood: the hub sends seconds
+    return float(asked) if asked.isascii() and asked.isdigit() else 0.0
 
 
 def _check_range(response: "Response", start: int, end: int, file: RemoteFile) -> None:

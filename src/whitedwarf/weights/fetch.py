@@ -18,8 +18,9 @@ from whitedwarf.weights.part_file import PART_SUFFIX, PartFile, is_whole, open_p
 from whitedwarf.weights.targets import local_name
 
 REQUEST_BYTES = 8 << 30  # of one request: addresses that the hub hands out end, and its stores refuse more than 50 GB
-MOST_FAILURES = 6  # one after the other, without a byte between them
-_LONGEST_WAIT_S = 16.0
+MOST_FAILURES = 11  # one after the other, without a byte between them: five minutes, for a line that comes back
+_LONGEST_WAIT_S = 60.0
+_LONGEST_ASKED_WAIT_S = 600.0
 _AGAIN = "run the same command again to go on from there"
 
 Step = Callable[[str, int], None]  # what is done ("fetching", "checking"), bytes of this file so far
@@ -114,9 +115,14 @@ def _fill(hub: Hub, item: Item, part: PartFile, step: Step, say: Say, sleep: Cal
                 raise DownloadError(
                     f"{item.path.name}: {error}; {_so_far(item, part.size_bytes)} are kept, {_AGAIN}"
                 ) from error
-            wait_s = min(2.0 ** (failures - 1), _LONGEST_WAIT_S)
+            wait_s = _wait_s(failures, error)
             say(f"{item.path.name}: {error}; trying again in {wait_s:.0f} s")
             sleep(wait_s)
+
+
+def _wait_s(failures: int, error: TransferCutError) -> float:
+    """Longer each time; at least as long as the hub asked for."""
+    return max(min(2.0 ** (failures - 1), _LONGEST_WAIT_S), min(error.wait_s, _LONGEST_ASKED_WAIT_S))
 
 
 def _finish(item: Item, part: PartFile, step: Step) -> None:
@@ -153,6 +159,8 @@ def _item(remote: RemoteFile, path: Path) -> Item:
         raise DownloadError(
             f"{foreign} was begun by another tool: rename it to {ours.name} to go on from it, or remove it"
         )
+    if path.is_symlink() and not path.exists():
+        raise DownloadError(f"{path} is a link to {path.readlink()}, which is not there; remove the link")
     if path.is_dir() or (path.exists() and path.stat().st_size != remote.identity.size_bytes):
         found = "a folder" if path.is_dir() else f"a file of {path.stat().st_size} bytes"
         raise DownloadError(
