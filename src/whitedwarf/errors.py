@@ -9,6 +9,7 @@
     │   └── ImageError              an image that cannot be had or read, or breaks a limit
     ├── ContextOverflowError        the prompt does not fit in the context
     ├── OutOfMemoryError            too little memory: needed, available, what to do
+    ├── DownloadError               a model could not be fetched; what has arrived is kept
     ├── BackendError                the asked backend is not here or failed
     ├── EngineClosedError           the engine is shutting down or died
     ├── EngineBusyError             too many requests wait already
@@ -55,6 +56,10 @@ class ContextOverflowError(WhitedwarfError):
 
 class OutOfMemoryError(WhitedwarfError):
     """Too little memory, seen before anything is loaded or met on the way."""
+
+
+class DownloadError(WhitedwarfError):
+    """A model could not be fetched: the network, the hub, the disk, or bytes that are not those promised."""
 
 
 class BackendError(WhitedwarfError):

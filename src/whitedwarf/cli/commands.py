@@ -24,6 +24,8 @@ COMMANDS = (
     Command("supervise stop", "whitedwarf.cli.supervise_stop", "end it with all its models"),
     Command("supervise", "whitedwarf.cli.supervise", "start models when they are asked for, stop them when idle"),
     Command("export-routes", "whitedwarf.cli.export_routes", "settings of a client for a supervisor's models"),
+    Command("pull", "whitedwarf.cli.pull", "fetch a model: resumed, checked, and linked as the default"),
+    Command("models", "whitedwarf.cli.models", "which models are on this machine"),
     Command("tokens", "whitedwarf.cli.tokens", "show how a text is cut into tokens"),
     Command("logits", "whitedwarf.cli.logits", "write the logits after each of given token ids to a .npy file"),
     Command("logprobs", "whitedwarf.cli.logprobs", "greedy answer with the likeliest candidates of each step, as JSON"),
