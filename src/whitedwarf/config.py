@@ -177,9 +177,9 @@ class SteeringSettings:
     """Which direction to take out of the model's activations, and how much of it (spec/model.md 8.2)."""
 
     file: Annotated[Path | None, Parameter(name=("--dir-steering-file", "--steering"))] = None
-    """File with one direction for each layer. It is checked, but not applied yet: answers are the plain model's."""
+    """File with one direction for each layer, as `whitedwarf steer build` writes it. Default: no steering."""
     ffn: Annotated[float | None, Parameter(name="--dir-steering-ffn", validator=Number(gte=-100, lte=100))] = None
-    """How much of it to take out after feed-forward layers; negative adds. Default with a file alone: 1."""
+    """How much of it to take out after feed-forward layers; negative amplifies it. Default with a file alone: 1."""
     attention: Annotated[float | None, Parameter(name="--dir-steering-attn", validator=Number(gte=-100, lte=100))] = (
         None
     )
