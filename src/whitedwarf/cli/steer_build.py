@@ -22,6 +22,7 @@ from whitedwarf.model.transformer import Transformer
 
 FORMAT = "ds4-directional-steering-v1"
 DEFAULT_SYSTEM = "You are a helpful assistant."
+LOGGED_EVERY = 10  # prompts, where no terminal writes lines over
 Component = Literal["ffn_out", "attn_out"]
 
 
@@ -112,7 +113,8 @@ def _activations(loaded: LoadedModel, prompts: list[list[int]], component: Compo
     progress = ProgressLine()
     found = []
     for number, ids in enumerate(prompts, 1):
-        progress.show(f"prompt {number}/{len(prompts)}")
+        if progress.is_terminal or number % LOGGED_EVERY == 0:
+            progress.show(f"prompt {number}/{len(prompts)}")
         found.append(last_row(loaded.transformer, ids, component, loaded.chunk_tokens))
     progress.clear()
     return np.array(found)

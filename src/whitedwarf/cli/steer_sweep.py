@@ -124,7 +124,8 @@ def _tried(loaded: LoadedModel, scale: float, cases: list[Case], answer_tokens: 
     progress = ProgressLine()
     texts = _answers(loaded, cases, answer_tokens) if answer_tokens else [None] * len(cases)
     for number, (case, text) in enumerate(zip(cases, texts, strict=True), 1):
-        progress.show(f"scale {scale:g}: prompt {number}/{len(cases)}")
+        if progress.is_terminal or number == 1:
+            progress.show(f"scale {scale:g}: prompt {number}/{len(cases)}")
         outcome = judged(loaded.transformer, case, loaded.chunk_tokens)
         yield Row(scale, case, outcome, text)
     progress.clear()
