@@ -132,7 +132,8 @@ class ServeSettings:
     kv_disk_dir: Annotated[Path | None, Parameter(group=_MEMORY)] = None
     """Folder for beginnings of prompts that outlive the server, private to you. Default: none are written."""
     kv_disk_space_mb: Annotated[int, Parameter(validator=Number(gte=1, lte=MOST_MB), group=_MEMORY)] = 4096
-    """Megabytes that this folder may take; what is worth least goes first."""
+    """Megabytes that this folder may take; what is worth least goes first. What is kept under a steering has a folder
+    of its own in it, which may take as much again."""
     kv_disk_format: Annotated[Literal["packed", "ds4"], Parameter(group=_MEMORY)] = "packed"
     """How they are written. packed: as they are in memory, with a checksum; ds4: as ds4 reads them, about three times
     larger. Both are read."""

@@ -89,6 +89,16 @@ def test_scale_0_is_the_plain_model_to_the_bit(steer, in_process: Call, planted:
     assert written["plain"] == written["zero"] != written["one"]
 
 
+@pytest.mark.parametrize("words", [["perplexity", "text"], ["logprobs", "-p", "hello", "--nothink", "-n", "3"]])
+def test_other_instruments_are_steered_too(words: list[str], steer, in_process: Call, planted: np.ndarray) -> None:
+    planted.tofile("hello.f32")
+    Path("text").write_text("The capital of France is Paris, and the opposite of hot is cold. " * 4)
+    told = {scale: in_process([*words, "--steering", "hello.f32", "--dir-steering-ffn", scale]) for scale in "012"}
+    assert [code for code, _, _ in told.values()] == [0, 0, 0]
+    assert told["0"][1] == in_process(words)[1]
+    assert len({out for _, out, _ in told.values()}) == 3
+
+
 def test_a_built_direction_takes_the_behaviour_away(steer) -> None:
     Path("sums.txt").write_text("# sums\n\n" + "\n".join(SUMS) + "\n")
     Path("others.jsonl").write_text("\n".join(map(json.dumps, OTHERS)) + "\n\n")

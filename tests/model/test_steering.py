@@ -103,6 +103,14 @@ def test_a_scale_of_0_and_a_layer_of_zeros_are_no_edit_at_all() -> None:
         Steering(directions, 101.0)
 
 
+def test_both_backends_steer_alike() -> None:
+    results = []
+    for name in ("cpu", "reference"):
+        model = oracle_model("tinyA/tiny-f32.gguf", name)
+        results.append(logits_of(model.steered(Steering(directions_of(model), 1.5, -0.5)), tokens(30)))
+    np.testing.assert_allclose(*results, atol=2e-3)
+
+
 class EditedPart:
     """Attention or experts whose output is edited from outside."""
 

@@ -181,6 +181,8 @@ def disk_prefixes(
     if settings is None:
         return nullcontext()
     try:
+        if serve.kv_disk_dir is not None:  # a folder below it would make it one that others may look into
+            serve.kv_disk_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         return DiskPrefixes(loaded.transformer, tokenizer, settings, past.blocks_in)
     except OSError as error:
         why = error.strerror or error
