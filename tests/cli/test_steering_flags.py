@@ -84,7 +84,14 @@ def test_a_chat_changes_the_file_or_only_how_much(
 
 @pytest.mark.parametrize(
     ("argument", "told"),
-    [("2", "there is no direction yet"), ("a.f32 101", "-100 to 100"), ("nan", "scale"), ("a.f32", "there is none")],
+    [
+        ("2", "there is no direction yet"),
+        ("a.f32 101", "-100 to 100"),
+        ("nan", "scale"),
+        ("a.f32", "there is none"),
+        ("~nobody-of-that-name/a.f32 1", "home"),
+        ("a\0b", "expected a readable file"),
+    ],
 )
 def test_a_chat_is_told_what_cannot_be_done(argument: str, told: str) -> None:
     with pytest.raises(UsageError, match=told):

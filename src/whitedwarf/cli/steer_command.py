@@ -23,11 +23,18 @@ def asked_steering(argument: str, now: SteeringWish | None) -> SteeringWish | No
         return None
     scales = _numbers_at_end(words)
     name = argument.strip().rsplit(maxsplit=len(scales))[0] if len(words) > len(scales) else ""
-    file = Path(name).expanduser() if name else None if now is None else now.file
+    file = _path(name) if name else None if now is None else now.file
     if file is None:
         raise UsageError(f"/steer {argument.strip()}: there is no direction yet; {_FORM}")
     ffn, attention = [*scales, None, None][:2]
     return steering_wish(SteeringSettings(file=file, ffn=ffn, attention=attention), "/steer")
+
+
+def _path(name: str) -> Path:
+    try:
+        return Path(name).expanduser()
+    except RuntimeError as error:  # ~name without such a user
+        raise UsageError(f"/steer {name}: {error}") from error
 
 
 def _numbers_at_end(words: list[str]) -> list[float]:

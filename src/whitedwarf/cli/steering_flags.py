@@ -11,7 +11,7 @@ from whitedwarf.cli.loading import LoadedModel, note
 from whitedwarf.config import SteeringSettings
 from whitedwarf.conversation.json_value import Json
 from whitedwarf.errors import UsageError
-from whitedwarf.model.steering import Directions, Steering, read_directions, uneven_layers
+from whitedwarf.model.steering import Directions, Steering, check_size, read_directions, uneven_layers
 
 FLAG = "--dir-steering-file"
 _NUMBER_BYTES = 4  # a direction's numbers are f32
@@ -84,8 +84,10 @@ def check_directions(path: Path, flag: str = FLAG) -> None:
 def open_directions(path: Path, loaded: LoadedModel) -> Directions:
     """The file's directions, one for each layer of the model."""
     hp = loaded.transformer.config.hp
+    size = len(hp.compress_ratios), hp.hidden_size
     try:
+        check_size(path.stat().st_size, *size, str(path))  # before a file of any size is read
         data = path.read_bytes()
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
-    return read_directions(data, len(hp.compress_ratios), hp.hidden_size, str(path))
+    return read_directions(data, *size, str(path))

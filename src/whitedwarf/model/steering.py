@@ -71,7 +71,7 @@ class Steering:
     @cached_property
     def digest(self) -> str:
         """32 hexadecimal digits of all that changes results."""
-        scales = np.array([self.ffn, self.attention], "<f8")
+        scales = np.array([self.ffn, self.attention], "<f8") + 0.0  # which makes -0.0 a 0.0
         content = np.ascontiguousarray(self.directions, _F32).tobytes()
         return hashlib.sha256(scales.tobytes() + content).hexdigest()[:32]
 
@@ -82,17 +82,22 @@ class Steering:
         return LayerEdits(_edit(direction, self.attention), _edit(direction, self.ffn))
 
 
+def check_size(num_bytes: int, num_layers: int, hidden: int, name: str) -> None:
+    """FileFormatError unless a file has the size of this model's directions."""
+    expected = num_layers * hidden * _F32.itemsize
+    if num_bytes != expected:
+        raise FileFormatError(
+            f"{name}: {num_bytes} bytes; expected {expected}, f32 numbers for {num_layers} layers of {hidden}: these "
+            "directions are of another model, build them for this one with `whitedwarf steer build`"
+        )
+
+
 def read_directions(data: bytes, num_layers: int, hidden: int, name: str) -> Directions:
     """The numbers of a `.f32` file: headerless little-endian f32, (layers, D).
 
     FileFormatError when they are not as many as the model needs, or not finite, or all zeros.
     """
-    expected = num_layers * hidden * _F32.itemsize
-    if len(data) != expected:
-        raise FileFormatError(
-            f"{name}: {len(data)} bytes; expected {expected}, f32 numbers for {num_layers} layers of {hidden}: these "
-            "directions are of another model, build them for this one with `whitedwarf steer build`"
-        )
+    check_size(len(data), num_layers, hidden, name)
     directions = np.frombuffer(data, _F32).reshape(num_layers, hidden).astype(np.float32)
     if not np.isfinite(directions).all():
         raise FileFormatError(f"{name}: layer {_first(~np.isfinite(directions))} has a number that is not finite")
