@@ -132,7 +132,8 @@ class ServeSettings:
     kv_disk_dir: Annotated[Path | None, Parameter(group=_MEMORY)] = None
     """Folder for beginnings of prompts that outlive the server, private to you. Default: none are written."""
     kv_disk_space_mb: Annotated[int, Parameter(validator=Number(gte=1, lte=MOST_MB), group=_MEMORY)] = 4096
-    """Megabytes that this folder may take; what is worth least goes first."""
+    """Megabytes that this folder may take; what is worth least goes first. What is kept under a steering has a folder
+    of its own in it, which may take as much again."""
     kv_disk_format: Annotated[Literal["packed", "ds4"], Parameter(group=_MEMORY)] = "packed"
     """How they are written. packed: as they are in memory, with a checksum; ds4: as ds4 reads them, about three times
     larger. Both are read."""
@@ -177,9 +178,9 @@ class SteeringSettings:
     """Which direction to take out of the model's activations, and how much of it (spec/model.md 8.2)."""
 
     file: Annotated[Path | None, Parameter(name=("--dir-steering-file", "--steering"))] = None
-    """File with one direction for each layer. It is checked, but not applied yet: answers are the plain model's."""
+    """File with one direction for each layer, as `whitedwarf steer build` writes it. Default: no steering."""
     ffn: Annotated[float | None, Parameter(name="--dir-steering-ffn", validator=Number(gte=-100, lte=100))] = None
-    """How much of it to take out after feed-forward layers; negative adds. Default with a file alone: 1."""
+    """How much of it to take out after feed-forward layers; negative amplifies it. Default with a file alone: 1."""
     attention: Annotated[float | None, Parameter(name="--dir-steering-attn", validator=Number(gte=-100, lte=100))] = (
         None
     )

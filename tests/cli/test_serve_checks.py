@@ -1,24 +1,16 @@
 """Options of `serve` that contradict each other or cannot be had are told before a model is looked for."""
 
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from whitedwarf.cli.serve_checks import check_script, enter, steering_warning
+from whitedwarf.cli.serve_checks import check_script, enter
 from whitedwarf.config import ServeSettings, SteeringSettings
 from whitedwarf.errors import UsageError
 
 Call = Callable[[Sequence[str]], tuple[int, str, str]]
 NOWHERE = ("-m", "/nowhere.gguf", "--port", "0")
-
-
-@pytest.fixture
-def directions(tmp_path: Path) -> Path:
-    path = tmp_path / "directions.f32"
-    path.write_bytes(bytes(4 * 6))
-    return path
 
 
 @pytest.fixture
@@ -82,38 +74,3 @@ def test_a_folder_is_entered_and_what_is_none_is_not(folder: Path) -> None:
 def test_a_script_alone_is_fine() -> None:
     check_script(ServeSettings(script=Path("a")), SteeringSettings())
     check_script(ServeSettings(kv_disk_dir=Path("a"), power=50), SteeringSettings(file=Path("b")))
-
-
-@pytest.mark.parametrize(
-    ("ffn", "attention", "is_told"),
-    [
-        (None, None, True),
-        (1.0, None, True),
-        (None, -3.0, True),
-        (0.0, 1.0, True),
-        (0.0, None, False),
-        (0.0, 0.0, False),
-    ],
-)
-def test_a_direction_that_would_be_used_is_said_not_to_be_yet(
-    ffn: float | None, attention: float | None, is_told: bool, directions: Path
-) -> None:
-    warning = steering_warning(SteeringSettings(file=directions, ffn=ffn, attention=attention))
-    assert (warning is not None) is is_told
-    assert warning is None or "not applied yet" in warning
-
-
-def test_what_is_no_file_of_directions_is_refused(directions: Path, tmp_path: Path) -> None:
-    with directions.open("ab") as file:
-        file.write(b"x")
-    for path in (directions, tmp_path, tmp_path / "none"):
-        with pytest.raises(UsageError, match=f"--dir-steering-file {path}: expected"):
-            steering_warning(SteeringSettings(file=path))
-    os.truncate(directions, 0)
-    with pytest.raises(UsageError, match="0 bytes"):
-        steering_warning(SteeringSettings(file=directions))
-
-
-def test_no_direction_is_nothing_to_tell() -> None:
-    assert steering_warning(SteeringSettings()) is None
-    assert steering_warning(SteeringSettings(ffn=0.0)) is None

@@ -48,6 +48,8 @@ COMMANDS = (
     Command("gguf merge", "whitedwarf.cli.gguf_merge", "the files of a split model as one"),
     Command("gguf splice", "whitedwarf.cli.gguf_splice", "routed experts of chosen layers from another file"),
     Command("gguf synth", "whitedwarf.cli.gguf_synth", "write a model with random weights, to measure with"),
+    Command("steer build", "whitedwarf.cli.steer_build", "directions to steer along, from two sets of prompts"),
+    Command("steer sweep", "whitedwarf.cli.steer_sweep", "how likely a behaviour is at several scales of a direction"),
     Command("recipe render", "whitedwarf.cli.recipe_render", "requests of a vectors file to prompts and token ids"),
     Command("recipe parse", "whitedwarf.cli.recipe_parse", "answers of a vectors file to the events of their protocol"),
     Command("doctor", "whitedwarf.cli.doctor", "what this machine has, and which backend and model would be used"),

@@ -16,6 +16,7 @@ from whitedwarf.engine.memory import judge, probe_memory, size_text
 from whitedwarf.errors import FileFormatError, UsageError
 from whitedwarf.gguf.reader import GgufFile, open_gguf
 from whitedwarf.model.loading import load_model
+from whitedwarf.model.steering import Steering
 from whitedwarf.model.transformer import Transformer
 from whitedwarf.ops.select import make_ops
 from whitedwarf.prompt.tokenizer import Tokenizer
@@ -58,6 +59,10 @@ class LoadedModel:
         """The same weights with another context length; UsageError beyond what the model has."""
         settings = replace(self.settings, context=context_length)
         return replace(self, transformer=_limited(self.transformer, self.native_context, settings), settings=settings)
+
+    def steered(self, steering: Steering | None) -> "LoadedModel":
+        """The same weights under this steering, or none."""
+        return replace(self, transformer=self.transformer.steered(steering))
 
 
 def open_file(settings: FileSettings) -> GgufFile:

@@ -13,8 +13,9 @@ from whitedwarf.cli.npy_file import NpyRows
 from whitedwarf.cli.output_file import check_output
 from whitedwarf.cli.progress import ProgressLine
 from whitedwarf.cli.scoring import check_fits, logit_chunks, read_ids
+from whitedwarf.cli.steering_flags import steered, steering_wish
 from whitedwarf.cli.termination import tidy_termination
-from whitedwarf.config import DEFAULT_MODEL, POSITIVE, ModelSettings
+from whitedwarf.config import DEFAULT_MODEL, DEFAULT_STEERING, POSITIVE, ModelSettings, SteeringSettings
 
 
 def command(
@@ -23,6 +24,7 @@ def command(
     out: Path,
     chunk: Annotated[int | None, Parameter(validator=POSITIVE)] = None,
     last: bool = False,
+    steering: SteeringSettings = DEFAULT_STEERING,
     model: ModelSettings = DEFAULT_MODEL,
 ) -> None:
     """Write the logits after each of given token ids.
@@ -38,9 +40,10 @@ def command(
     last
         Only the row after the last id.
     """
+    wish = steering_wish(steering)
     ids = read_ids(ids_file)
     check_output(out, [ids_file])
-    loaded = open_model(model)
+    loaded = steered(open_model(model), wish)
     check_output(out, loaded.gguf.paths)
     check_fits(len(ids), loaded.context_length)
     progress = ProgressLine()

@@ -14,8 +14,17 @@ from whitedwarf.cli.loading import LoadedModel, open_model
 from whitedwarf.cli.oneshot import prompt_ids
 from whitedwarf.cli.output_file import check_output, write_text
 from whitedwarf.cli.prompt_text import required_prompt
+from whitedwarf.cli.steering_flags import steered, steering_wish
 from whitedwarf.cli.thinking_flags import asked_thinking
-from whitedwarf.config import DEFAULT_CHAT, DEFAULT_MODEL, POSITIVE, ChatSettings, ModelSettings
+from whitedwarf.config import (
+    DEFAULT_CHAT,
+    DEFAULT_MODEL,
+    DEFAULT_STEERING,
+    POSITIVE,
+    ChatSettings,
+    ModelSettings,
+    SteeringSettings,
+)
 from whitedwarf.engine.request import GREEDY, MAX_TOP_LOGPROBS, GenerateOptions, Token
 from whitedwarf.prompt.special import SpecialToken
 from whitedwarf.prompt.tokenizer import Tokenizer
@@ -29,6 +38,7 @@ def command(
     max_tokens: Annotated[int, Parameter(name=("--tokens", "-n"), validator=POSITIVE)] = 50_000,
     top_k: Annotated[int, Parameter(name="--logprobs-top-k", validator=Number(gte=1, lte=MAX_TOP_LOGPROBS))] = 20,
     out: Path | None = None,
+    steering: SteeringSettings = DEFAULT_STEERING,
     model: ModelSettings = DEFAULT_MODEL,
 ) -> None:
     """Answer greedily and write, for each step, the chosen token and the likeliest candidates.
@@ -42,11 +52,12 @@ def command(
     out
         File for the JSON. Default: stdout.
     """
+    wish = steering_wish(steering)
     if out is not None:
         check_output(out)
     text = required_prompt(chat)
     thinking = asked_thinking(chat)
-    loaded = open_model(model)
+    loaded = steered(open_model(model), wish)
     if out is not None:
         check_output(out, loaded.gguf.paths)
     tokenizer = loaded.tokenizer()

@@ -23,21 +23,26 @@ def check_output(path: Path, sources: Iterable[Path] = ()) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """The text under `path`; when the disk does not take it, WhitedwarfError, and what was there stays."""
-    _write(path, text, 0o666)
+    _write(path, text.encode(), 0o666)
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """The same with bytes."""
+    _write(path, data, 0o666)
 
 
 def write_private(path: Path, text: str) -> None:
     """The same, for nobody but the owner to read."""
-    _write(path, text, 0o600)
+    _write(path, text.encode(), 0o600)
 
 
-def _write(path: Path, text: str, mode: int) -> None:
+def _write(path: Path, data: bytes, mode: int) -> None:
     partial = path.parent / f".{path.name}.{os.getpid()}.partial"
     try:
         partial.unlink(missing_ok=True)  # of a process that had this number before us and was killed
         file = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-        with open(file, "w", encoding="utf-8", newline="") as stream:  # noqa: PTH123
-            stream.write(text)
+        with open(file, "wb") as stream:  # noqa: PTH123
+            stream.write(data)
         partial.replace(path)
     except OSError as error:
         raise WhitedwarfError(f"cannot write {path}: {error.strerror}") from error

@@ -12,7 +12,8 @@ from whitedwarf.cli.loading import open_model
 from whitedwarf.cli.progress import ProgressLine
 from whitedwarf.cli.prompt_text import read_text
 from whitedwarf.cli.scoring import logit_chunks
-from whitedwarf.config import DEFAULT_MODEL, POSITIVE, ModelSettings
+from whitedwarf.cli.steering_flags import steered, steering_wish
+from whitedwarf.config import DEFAULT_MODEL, DEFAULT_STEERING, POSITIVE, ModelSettings, SteeringSettings
 from whitedwarf.errors import UsageError
 from whitedwarf.model.base import Logits, Model
 
@@ -45,6 +46,7 @@ def command(
     *,
     max_tokens: Annotated[int | None, Parameter(name=("--tokens", "-n"), validator=POSITIVE)] = None,
     as_json: Annotated[bool, Parameter(name="--json")] = False,
+    steering: SteeringSettings = DEFAULT_STEERING,
     model: ModelSettings = DEFAULT_MODEL,
 ) -> None:
     """Score a text: its first 32 tokens are given, each later one is predicted from all before it.
@@ -58,8 +60,9 @@ def command(
     as_json
         One JSON object instead of a line.
     """
+    wish = steering_wish(steering)
     text = read_text(file)
-    loaded = open_model(model)
+    loaded = steered(open_model(model), wish)
     ids = loaded.tokenizer().encode(text)
     if len(ids) <= PREFIX_TOKENS:
         raise UsageError(f"{file} has {len(ids)} tokens: expected more than the {PREFIX_TOKENS} that are not scored")

@@ -10,6 +10,8 @@ from whitedwarf.cli.line_editor import is_interactive, read_lines
 from whitedwarf.cli.loading import LoadedModel, note
 from whitedwarf.cli.progress import speeds_text
 from whitedwarf.cli.prompt_text import read_text
+from whitedwarf.cli.steer_command import asked_steering
+from whitedwarf.cli.steering_flags import SteeringWish
 from whitedwarf.cli.transcript import Transcript
 from whitedwarf.config import SamplingSettings
 from whitedwarf.conversation.thinking import MAX_THINKING_CONTEXT, Thinking
@@ -21,6 +23,8 @@ HELP = """\
 /help                          this list
 /think, /think-max, /nothink   how hard the model thinks before it answers
 /ctx N                         start afresh with a context of N tokens
+/steer FILE [FFN [ATTN]]       take FILE's directions out of what comes next; /steer FFN [ATTN] changes how much,
+                               /steer off ends it, /steer tells what is set
 /read FILE                     send a file's text as your message
 /quit, /exit                   leave (or Ctrl+D)
 Ctrl+C stops an answer; Alt+Enter starts a new line."""
@@ -34,9 +38,17 @@ class Repl:
     """One chat with one model."""
 
     def __init__(
-        self, loaded: LoadedModel, tokenizer: Tokenizer, system: str, thinking: Thinking, sampling: SamplingSettings
+        self,
+        loaded: LoadedModel,
+        tokenizer: Tokenizer,
+        system: str,
+        thinking: Thinking,
+        sampling: SamplingSettings,
+        wish: SteeringWish | None = None,
     ) -> None:
+        """`wish`: the steering that `loaded` is under."""
         self._loaded = loaded
+        self._wish = wish
         self._tokenizer = tokenizer
         self._system = system
         self._asked_thinking = thinking
@@ -59,10 +71,14 @@ class Repl:
 
     def _start(self) -> None:
         """An empty chat on a new engine."""
-        self._engine: Engine = self._loaded.engine()
-        self._session = self._engine.new_session()
+        self._run_engine()
         allowed = self._asked_thinking.within(self._loaded.context_length)
         self._transcript = Transcript(self._tokenizer, self._system, allowed)
+
+    def _run_engine(self) -> None:
+        """A new engine, which knows nothing that was computed before."""
+        self._engine: Engine = self._loaded.engine()
+        self._session = self._engine.new_session()
 
     def _obey(self, line: str) -> None:
         try:
@@ -88,6 +104,8 @@ class Repl:
                 print(self._mode_text())
             case "/ctx":
                 self._set_context(argument.strip())
+            case "/steer":
+                self._steer(argument)
             case "/read":
                 self._say(read_text(_required(word, argument.strip())))
             case _:
@@ -109,6 +127,16 @@ class Repl:
         self._loaded = loaded
         self._start()
         print(f"context: {loaded.context_length} tokens; the chat starts afresh")
+
+    def _steer(self, argument: str) -> None:
+        """The chat goes on; all of it is read again, because states under another steering are of no use."""
+        if argument.strip():
+            wish = asked_steering(argument, self._wish)
+            loaded = self._loaded.steered(None if wish is None else wish.steering(self._loaded))
+            self._engine.close()
+            self._loaded, self._wish = loaded, wish
+            self._run_engine()
+        print(f"steering: {self._wish or 'off'}")
 
     def _mode_text(self) -> str:
         mode = self._transcript.thinking

@@ -6,9 +6,11 @@ from whitedwarf.config import (
     DEFAULT_CHAT,
     DEFAULT_MODEL,
     DEFAULT_SAMPLING,
+    DEFAULT_STEERING,
     ChatSettings,
     ModelSettings,
     SamplingSettings,
+    SteeringSettings,
 )
 
 INTERRUPTED = 130
@@ -18,6 +20,7 @@ def command(
     *,
     chat: ChatSettings = DEFAULT_CHAT,
     sampling: SamplingSettings = DEFAULT_SAMPLING,
+    steering: SteeringSettings = DEFAULT_STEERING,
     model: ModelSettings = DEFAULT_MODEL,
 ) -> int:
     """Answer one prompt, or chat when none is given.
@@ -28,14 +31,16 @@ def command(
     thinking = asked_thinking(chat)
     text = prompt_text(chat)
     from whitedwarf.cli.loading import note, open_model  # only now: wrong arguments are told at once
+    from whitedwarf.cli.steering_flags import steered, steering_wish
 
-    loaded = open_model(model)
+    wish = steering_wish(steering)
+    loaded = steered(open_model(model), wish)
     tokenizer = loaded.tokenizer()
     note(loaded.describe())
     if text is None:
         from whitedwarf.cli.repl import Repl
 
-        Repl(loaded, tokenizer, chat.system, thinking, sampling).run()
+        Repl(loaded, tokenizer, chat.system, thinking, sampling, wish).run()
         return 0
     from whitedwarf.cli.oneshot import answer_once
 

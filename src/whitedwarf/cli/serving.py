@@ -16,8 +16,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from whitedwarf.cli.loading import LoadedModel, note, open_file, open_model, open_tokenizer
-from whitedwarf.cli.serve_checks import check_script, enter, steering_warning
+from whitedwarf.cli.serve_checks import check_script, enter
 from whitedwarf.cli.serve_plan import model_line, open_door_warning, prefixes_line, served_line
+from whitedwarf.cli.steering_flags import SteeringWish, steered, steering_facts, steering_wish
 from whitedwarf.config import DEFAULT_CONTEXT, DEFAULT_STEERING, ModelSettings, ServeSettings, SteeringSettings
 from whitedwarf.engine.engine import Engine
 from whitedwarf.engine.scripted import ScriptedEngine
@@ -52,15 +53,13 @@ def serve_model(serve: ServeSettings, settings: ModelSettings, steering: Steerin
     check_script(serve, steering)
     keys = None if serve.api_key_file is None else ApiKeys.from_file(serve.api_key_file)
     disk_limits(serve)  # contradictions are told at once
-    warning = steering_warning(steering)
+    wish = steering_wish(steering)
     with bound_socket(serve.host, serve.port) as listener, _trace_file(serve.trace) as trace:
         place = _Place(serve, settings, keys, listener, trace)
         if serve.script is not None:
             _serve_script(serve.script, place)
             return 0
-        if warning is not None:
-            note(warning)
-        _serve_loaded(place)
+        _serve_loaded(place, wish)
     return 0
 
 
@@ -109,9 +108,10 @@ class _Place:
             raise EngineClosedError("the engine stopped after an internal error, which is in the log: start again")
 
 
-def _serve_loaded(place: _Place) -> None:
+def _serve_loaded(place: _Place, wish: SteeringWish | None) -> None:
     serve = place.serve
-    loaded = open_model(place.settings, parallel=serve.parallel, prefix_bytes=serve.kv_ram_mb << 20)
+    plain = open_model(place.settings, parallel=serve.parallel, prefix_bytes=serve.kv_ram_mb << 20)
+    loaded = steered(plain, wish)
     tokenizer = loaded.tokenizer()
     note(loaded.describe())
     past = place.past(tokenizer)
@@ -124,6 +124,7 @@ def _serve_loaded(place: _Place) -> None:
         facts = replace(
             _facts(serve, loaded.gguf),
             backend=loaded.transformer.ops.name,
+            steering=None if wish is None else steering_facts(wish, loaded),
             is_running=lambda: engine.is_running,
             prefix_stats=lambda: engine.prefix_stats,
             disk_stats=None if store is None else lambda: asdict(store.stats),
@@ -180,6 +181,8 @@ def disk_prefixes(
     if settings is None:
         return nullcontext()
     try:
+        if serve.kv_disk_dir is not None:  # a folder below it would make it one that others may look into
+            serve.kv_disk_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         return DiskPrefixes(loaded.transformer, tokenizer, settings, past.blocks_in)
     except OSError as error:
         why = error.strerror or error

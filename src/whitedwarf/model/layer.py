@@ -7,6 +7,7 @@ from whitedwarf.model.batch import Batch
 from whitedwarf.model.config import LayerPlan, ModelConfig
 from whitedwarf.model.experts import Experts
 from whitedwarf.model.parameters import Parameters
+from whitedwarf.model.steering import NO_EDITS, Edit, LayerEdits
 from whitedwarf.ops.base import FloatArray, HyperWeights, Ops
 
 
@@ -21,6 +22,7 @@ class Layer:
     attention: Attention
     experts_hyper: HyperWeights
     experts: Experts
+    edits: LayerEdits = NO_EDITS
 
     @classmethod
     def load(cls, params: Parameters, config: ModelConfig, plan: LayerPlan) -> "Layer":
@@ -38,6 +40,13 @@ class Layer:
         """(n, S, D) -> (n, S, D)."""
         batch.watch("streams", self.index, streams)
         x, mix = self.ops.hyper_in(streams, self.attention_hyper, self.config.hyper)
-        streams = self.ops.hyper_out(streams, self.attention.forward(x, batch, self.index), mix)
+        added = self._edited("attn_out", self.attention.forward(x, batch, self.index), batch, self.edits.attention)
+        streams = self.ops.hyper_out(streams, added, mix)
         x, mix = self.ops.hyper_in(streams, self.experts_hyper, self.config.hyper)
-        return self.ops.hyper_out(streams, self.experts.forward(x, batch, self.index), mix)
+        added = self._edited("ffn_out", self.experts.forward(x, batch, self.index), batch, self.edits.ffn)
+        return self.ops.hyper_out(streams, added, mix)
+
+    def _edited(self, name: str, added: FloatArray, batch: Batch, edit: Edit | None) -> FloatArray:
+        """What a part adds to the streams (n, D), steered; observers see it as the part gave it."""
+        batch.watch(name, self.index, added)
+        return added if edit is None else edit.apply(added)

@@ -4,7 +4,7 @@ Knows arrays and operations only: no text, no files beyond the tensors it is giv
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
 import numpy as np
@@ -16,6 +16,7 @@ from whitedwarf.model.layer import Layer
 from whitedwarf.model.parameters import Parameters
 from whitedwarf.model.rope import Rope
 from whitedwarf.model.state import SequenceState
+from whitedwarf.model.steering import NO_EDITS, Steering
 from whitedwarf.ops.base import FloatArray, HyperHeadWeights, Ops, Weight
 from whitedwarf.weights.tensors import TensorMap
 
@@ -32,6 +33,7 @@ class Transformer:
     layers: tuple[Layer, ...]
     head_hyper: HyperHeadWeights
     head: Weight  # (V, D)
+    steering: Steering | None = None
 
     @classmethod
     def load(cls, tensors: TensorMap, config: ModelConfig, ops: Ops) -> "Transformer":
@@ -47,6 +49,12 @@ class Transformer:
             head_hyper=params.hyper_head("output_hc", "output_norm"),
             head=params.matrix("output"),
         )
+
+    def steered(self, steering: Steering | None) -> "Transformer":
+        """The same weights under this steering instead of its own: another model, whose states are not this one's."""
+        edits = [NO_EDITS if steering is None else steering.edits(layer.index) for layer in self.layers]
+        layers = tuple(replace(layer, edits=edit) for layer, edit in zip(self.layers, edits, strict=True))
+        return replace(self, layers=layers, steering=steering)
 
     def new_state(self) -> SequenceState:
         return SequenceState(self.config, self.config.hp.compress_ratios)

@@ -1,6 +1,7 @@
 """What the store of prefixes is told of the options and of the model, so that it never mixes up two models."""
 
 import hashlib
+from pathlib import Path
 
 from whitedwarf.config import ServeSettings
 from whitedwarf.gguf.reader import GgufFile
@@ -8,6 +9,7 @@ from whitedwarf.kvstore.payload import Layout, PayloadKind
 from whitedwarf.kvstore.policy import Limits
 from whitedwarf.kvstore.settings import StoreSettings
 from whitedwarf.model.config import KvCache
+from whitedwarf.model.steering import Steering
 from whitedwarf.model.transformer import Transformer
 
 ROW_KINDS: dict[KvCache, int] = {"packed": 1, "packed-f16": 2, "f16": 3, "f32": 4}  # in files: never renumbered
@@ -34,7 +36,7 @@ def disk_settings(serve: ServeSettings, model: Transformer, gguf: GgufFile, *, q
         return None
     hp, config = model.config.hp, model.config
     return StoreSettings(
-        directory=serve.kv_disk_dir,
+        directory=_folder(serve.kv_disk_dir, model.steering),
         layout=Layout(
             hp.compress_ratios,
             hp.head_dim,
@@ -48,12 +50,24 @@ def disk_settings(serve: ServeSettings, model: Transformer, gguf: GgufFile, *, q
         ),
         quant_bits=quant_bits(gguf),
         model_id=int(len(hp.compress_ratios) == PRO_LAYERS),
-        model_mark=model_mark(gguf, f"{model.ops.name} {quality}"),
+        model_mark=model_mark(gguf, _arithmetic(model, quality=quality)),
         payload_kind=PAYLOAD_KINDS[serve.kv_disk_format],
         same_quant_only=serve.kv_cache_reject_different_quant,
         budget_bytes=serve.kv_disk_space_mb << 20,
         limits=disk_limits(serve),
     )
+
+
+def _folder(base: Path, steering: Steering | None) -> Path:
+    """States under a steering have a folder of their own: files are named by their text alone, and ds4, which may read
+    the same folder, knows of no steering."""
+    return base if steering is None else base / f"steered-{steering.digest}"
+
+
+def _arithmetic(model: Transformer, *, quality: bool) -> str:
+    """All that changes what weights come to; a file that was moved to another folder is still told apart."""
+    steering = "" if model.steering is None else f" steered {model.steering.digest}"
+    return f"{model.ops.name} {quality}{steering}"
 
 
 def quant_bits(gguf: GgufFile) -> int:

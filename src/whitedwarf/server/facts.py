@@ -17,7 +17,7 @@ Numbers = Mapping[str, float | Mapping[str, int]]
 class Facts:
     """`prefix_stats` and `disk_stats` are None where nothing of the kind is kept; `recipe` writes the prompts.
 
-    `is_running`: whether there is an engine that answers.
+    `is_running`: whether there is an engine that answers. `steering` says which direction is taken out, and how much.
     """
 
     backend: str = "none"
@@ -26,6 +26,7 @@ class Facts:
     total_slots: int = 1
     max_waiting: int = 0
     power_percent: int = 100
+    steering: Json = None
     is_running: Callable[[], bool] = lambda: True
     prefix_stats: Callable[[], PrefixStats] | None = None
     disk_stats: Callable[[], Numbers] | None = None
@@ -35,6 +36,12 @@ class Facts:
     def uptime_s(self) -> float:
         """Seconds since it was made."""
         return time.monotonic() - self.started_s
+
+    @property
+    def steering_text(self) -> str:
+        """For people: every member but the digest."""
+        parts = self.steering if isinstance(self.steering, dict) else {}
+        return ", ".join(f"{name} {value}" for name, value in parts.items() if name != "digest")
 
     def prefix_json(self) -> Json:
         """The memory of prompts, as people read it; None where there is none."""

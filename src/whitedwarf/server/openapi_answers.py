@@ -63,6 +63,7 @@ _PROPS = members(
         "build_info": text(),
         "version": text(),
         "power_percent": number(),
+        "steering": {"type": ["object", "null"]},
         "uptime_s": number(),
         "requests": members({"waiting": whole(), "running": whole(), "max_waiting": whole()}),
         "prefix_memory": {"type": ["object", "null"]},

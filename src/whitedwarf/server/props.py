@@ -31,6 +31,7 @@ def props(model: ServedModel, facts: Facts, load: Load) -> dict[str, Json]:
         "backend": facts.backend,
         "recipe": facts.recipe,
         "power_percent": facts.power_percent,
+        "steering": facts.steering,
         "uptime_s": round(facts.uptime_s, 3),
         "requests": {"waiting": load.waiting, "running": load.running, "max_waiting": facts.max_waiting},
         "prefix_memory": facts.prefix_json(),

@@ -57,6 +57,8 @@ class StatusPage:
         }
         if facts.power_percent != 100:
             rows["Power"] = f"{facts.power_percent} %"
+        if facts.steering is not None:
+            rows["Steering"] = facts.steering_text
         if stats is not None:
             held = f"{stats.held_bytes >> 20} of {stats.budget_bytes >> 20} MiB"
             rows["Prompts in memory"] = f"{stats.num_checkpoints} checkpoints, {held}"
