@@ -1,6 +1,10 @@
 """Models that are none of ours to fake, in a supervisor's config, and what is said to them."""
 
+import asyncio
+import contextlib
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +24,25 @@ def entry(key: str, path: Path, **more: Any) -> dict[str, Any]:
 
 def pids_of(it: Supervisor) -> list[int]:
     return [child.pid for child in psutil.Process(it.pid).children()]
+
+
+@asynccontextmanager
+async def counting_processes(it: Supervisor) -> AsyncIterator[list[int]]:
+    """How many model processes there were, looked at again and again within the block."""
+    seen: list[int] = []
+
+    async def look() -> None:
+        while True:
+            seen.append(len(pids_of(it)))
+            await asyncio.sleep(0.01)
+
+    looking = asyncio.create_task(look())
+    try:
+        yield seen
+    finally:
+        looking.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await looking
 
 
 async def say(it: Supervisor, key: str, text: str, **more: Any) -> Answer:

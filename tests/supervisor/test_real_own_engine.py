@@ -13,7 +13,7 @@ import pytest
 
 from supervisor.chaos import stranger
 from supervisor.children import is_alive, until
-from supervisor.real_models import NANO, content, entry, pids_of, rest, say
+from supervisor.real_models import NANO, content, counting_processes, entry, pids_of, rest, say
 from supervisor.supervisors import JSON, Supervisor, supervisor
 from whitedwarf.supervisor.failures import UpstreamCutError
 from whitedwarf.supervisor.upstream import Exchange, begin
@@ -111,21 +111,10 @@ async def test_who_leaves_a_stream_frees_its_place_within_a_second(tmp_path: Pat
 
 async def test_two_models_take_turns_and_are_never_both_there(tmp_path: Path) -> None:
     async with supervisor(tmp_path, ours(tmp_path, nano("one"), nano("two")), limit_s=LIMIT_S) as it:
-        most = 0
-
-        async def watch() -> None:
-            nonlocal most
-            while True:
-                most = max(most, len(pids_of(it)))
-                await asyncio.sleep(0.01)
-
-        watching = asyncio.create_task(watch())
-        try:
+        async with counting_processes(it) as seen:
             answers = await asyncio.gather(*(say(it, key, "hi") for key in ("one", "two", "one", "two")))
-        finally:
-            watching.cancel()
         assert [json.loads(answer.body)["model"] for answer in answers] == ["one", "two", "one", "two"]
-        assert most == 1
+        assert max(seen) == 1
         assert [(await it.status(key))["start_count"] for key in ("one", "two")] == [1, 1]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from supervisor.children import is_alive, until
-from supervisor.real_models import NANO, content, entry, pids_of, rest, say
+from supervisor.real_models import NANO, content, counting_processes, entry, pids_of, rest, say
 from supervisor.supervisors import JSON, supervisor
 from whitedwarf.supervisor.failures import UpstreamCutError
 from whitedwarf.supervisor.upstream import Address, Exchange, begin
@@ -99,22 +99,11 @@ async def test_streams_through_the_supervisor_are_those_of_the_server(
 async def test_two_models_take_turns_and_are_never_both_there(tmp_path: Path, llama_server: Path, markov: Path) -> None:
     config = real(tmp_path, llama_server, entry("one", markov), entry("two", markov))
     async with supervisor(tmp_path, config, limit_s=120) as it:
-        most = 0
-
-        async def watch() -> None:
-            nonlocal most
-            while True:
-                most = max(most, len(pids_of(it)))
-                await asyncio.sleep(0.01)
-
-        watching = asyncio.create_task(watch())
-        try:
+        async with counting_processes(it) as seen:
             for _ in range(3):
                 answers = await asyncio.gather(*(say(it, key, "count from 4") for key in ("one", "two", "one")))
                 assert [content(answer) for answer in answers] == ["3210"] * 3
-        finally:
-            watching.cancel()
-        assert most == 1
+        assert max(seen) == 1
 
 
 async def test_another_model_waits_until_a_stream_has_ended(tmp_path: Path, llama_server: Path, markov: Path) -> None:
