@@ -1,0 +1,1 @@
+"""Instruments for quality: questions with known answers, and likelihoods of known continuations."""
