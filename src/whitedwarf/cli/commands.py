@@ -30,6 +30,7 @@ COMMANDS = (
     Command("logits", "whitedwarf.cli.logits", "write the logits after each of given token ids to a .npy file"),
     Command("logprobs", "whitedwarf.cli.logprobs", "greedy answer with the likeliest candidates of each step, as JSON"),
     Command("perplexity", "whitedwarf.cli.perplexity", "how well the model predicts a text"),
+    Command("eval", "whitedwarf.cli.eval", "ask questions with known answers, and grade what comes"),
     Command("bench recipe", "whitedwarf.cli.bench_recipe", "requests to token ids, beside DeepSeek's own library"),
     Command("bench serve", "whitedwarf.cli.bench_serve", "a server under load: overhead, streams, long prompts"),
     Command("bench supervisor", "whitedwarf.cli.bench_supervisor", "what a supervisor adds to requests and streams"),
