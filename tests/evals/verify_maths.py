@@ -15,9 +15,7 @@ def two_rows_three_colours() -> int:
     columns = list(product(range(3), repeat=2))
     ways = dict.fromkeys(columns, 1)
     for _ in range(5):
-        ways = {
-            column: sum(count for last, count in ways.items() if len({*last, *column}) == 3) for column in columns
-        }
+        ways = {column: sum(count for last, count in ways.items() if len({*last, *column}) == 3) for column in columns}
     return sum(ways.values()) % 1000
 
 
@@ -85,9 +83,7 @@ def product_over_roots() -> int:
 
 def both_floors_divide() -> int:
     return sum(
-        1
-        for n in range(1, 1001)
-        if n % math.isqrt(n) == 0 and n % max(k for k in range(1, 11) if k**3 <= n) == 0
+        1 for n in range(1, 1001) if n % math.isqrt(n) == 0 and n % max(k for k in range(1, 11) if k**3 <= n) == 0
     )
 
 
@@ -162,15 +158,11 @@ def tetrahedron_cut() -> int:
 
 
 def thrice_is_once() -> int:
-    return sum(
-        1 for f in product(range(5), repeat=5) if all(f[f[f[x]]] == f[x] for x in range(5))
-    )
+    return sum(1 for f in product(range(5), repeat=5) if all(f[f[f[x]]] == f[x] for x in range(5)))
 
 
 def near_derangements() -> int:
-    return sum(
-        1 for p in permutations(range(8)) if all(x != i and abs(x - i) <= 2 for i, x in enumerate(p))
-    )
+    return sum(1 for p in permutations(range(8)) if all(x != i and abs(x - i) <= 2 for i, x in enumerate(p)))
 
 
 def circle_of_seven() -> int:
@@ -186,7 +178,9 @@ def triples_with_lcm() -> int:
     return sum(
         1
         for a, b, c in product(divisors, repeat=3)
-        if math.lcm(a, b, c) == 180 and math.gcd(a, b, c) == 1 and min(math.gcd(a, b), math.gcd(b, c), math.gcd(a, c)) > 1
+        if math.lcm(a, b, c) == 180
+        and math.gcd(a, b, c) == 1
+        and min(math.gcd(a, b), math.gcd(b, c), math.gcd(a, c)) > 1
     )
 
 
