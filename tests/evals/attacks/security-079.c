@@ -18,5 +18,7 @@ int main(int argc, char **argv)
         all.count++;
     }
     timers_run(&all, now);
-    return calls == 0 && all.count == 3 ? CLEAN() : TRIGGERED("no report");
+    if (now == 20)
+        return calls == 2 && all.count == 1 && all.latest == 20 ? CLEAN() : TRIGGERED("a wrong list");
+    return calls == 0 && all.count == 3 ? CLEAN() : TRIGGERED("a wrong list");
 }

@@ -25,10 +25,8 @@ int main(int argc, char **argv)
     for (int width = 65535; width > 40000; width--)
         for (int height = 65535; height > 22000; height--) {
             uint32_t wrapped = (uint32_t)width * (uint32_t)height * 3u;
-            if (wrapped > 0 && wrapped < 1000) {
-                load(width, height, wrapped);
-                return TRIGGERED("no report");
-            }
+            if (wrapped > 0 && wrapped < 1000)
+                return load(width, height, wrapped) == -1 ? CLEAN() : TRIGGERED("no report");
         }
     return TRIGGERED("no such size");
 }
