@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
-from itertools import combinations, permutations, product
+from itertools import combinations, pairwise, permutations, product
 
 
 def two_rows_three_colours() -> int:
@@ -88,11 +88,7 @@ def both_floors_divide() -> int:
 
 
 def strings_of_three_letters() -> int:
-    return sum(
-        1
-        for s in product(range(3), repeat=9)
-        if sum(s) % 3 == 0 and all(x != y for x, y in zip(s, s[1:], strict=False))
-    )
+    return sum(1 for s in product(range(3), repeat=9) if sum(s) % 3 == 0 and all(x != y for x, y in pairwise(s)))
 
 
 def grid_parallelograms() -> int:
