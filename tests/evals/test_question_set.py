@@ -4,6 +4,7 @@ import re
 import tomllib
 from collections import Counter
 from importlib.resources import files
+from itertools import pairwise
 
 import pytest
 
@@ -11,13 +12,8 @@ from whitedwarf.evals.case import LETTERS, SAFE
 from whitedwarf.evals.questions import KINDS, built_in_cases
 
 CASES = built_in_cases()
-TABLES = {
-    table["id"]: table
-    for name in KINDS
-    for table in tomllib.loads((files("whitedwarf.evals.questions") / f"{name}.toml").read_text(encoding="utf-8"))[
-        "case"
-    ]
-}
+TEXTS = [(files("whitedwarf.evals.questions") / f"{name}.toml").read_text(encoding="utf-8") for name in KINDS]
+TABLES = {table["id"]: table for text in TEXTS for table in tomllib.loads(text)["case"]}
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 
 
@@ -55,7 +51,7 @@ def test_the_integers_are_spread():
 def test_a_quarter_of_the_listings_is_safe_and_not_in_a_row():
     safe = [case.answer == SAFE for case in CASES if case.kind == "lines"]
     assert sum(safe) == 4
-    assert not any(first and second for first, second in zip(safe, safe[1:], strict=False))
+    assert not any(first and second for first, second in pairwise(safe))
 
 
 def test_the_right_choice_is_not_the_one_that_stands_out():
@@ -86,10 +82,9 @@ def test_a_question_does_not_say_its_answer(case):
     if case.kind == "integer":
         assert int(case.answer) not in {int(number) for number in re.findall(r"\d+", case.question)}
     if case.kind == "choice":
-        named = [
-            choice for choice in case.choices if re.search(rf"(?<![\w.]){re.escape(choice)}(?![\w.])", case.question)
-        ]
-        assert case.choices[LETTERS.index(case.answer)] not in named or len(named) >= len(case.choices) / 2
+        right = case.choices[LETTERS.index(case.answer)]
+        named = [choice for choice in case.choices if len(choice) > 1 and choice in case.question]
+        assert right not in named or len(named) >= len(case.choices) / 2
     assert not re.search(r"\banswer is [A-J1-9]", case.question)
 
 
@@ -101,4 +96,4 @@ def test_a_text_is_clean(case):
         assert all(character.isprintable() or character == "\n" for character in text)
     if case.kind != "lines":
         assert "  " not in case.question
-    assert 80 <= len(case.question) <= 4000
+    assert 60 <= len(case.question) <= 4000

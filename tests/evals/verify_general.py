@@ -119,10 +119,8 @@ def time_above_horizon() -> Sequence[float]:
     latitude, declination, up, steps = math.radians(52), math.radians(20), 0, 1_000_000
     for k in range(steps):
         angle = 2 * math.pi * k / steps
-        height = math.sin(latitude) * math.sin(declination) + math.cos(latitude) * math.cos(declination) * math.cos(
-            angle
-        )
-        up += height > 0
+        level = math.sin(latitude) * math.sin(declination)
+        up += level + math.cos(latitude) * math.cos(declination) * math.cos(angle) > 0
     minutes = up / steps * (23 * 60 + 56 + 4.1 / 60)
     return minutes // 60, minutes % 60
 

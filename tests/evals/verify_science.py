@@ -1,4 +1,4 @@
-"""One function per case of science.toml that a machine can check: the right choice, or its numbers in their order and units.
+"""One function per case of science.toml that a machine can check: the right choice, or the numbers in it, unrounded.
 
 Constants are CODATA's unless the case gives its own. Where a case has a closed formula the function prefers another way
 to the number: an integral, a simulation, a root found by bisection, an eigenvalue.
