@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whitedwarf.gguf import codecs_iq, codecs_k, codecs_plain, encode_iq2, encode_k
-from whitedwarf.gguf.importance import column_energy, prepared
+from whitedwarf.gguf.column_weights import column_energy, prepared
 from whitedwarf.gguf.types import GgmlType
 
 Bytes = NDArray[np.uint8]

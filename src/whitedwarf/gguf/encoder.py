@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from whitedwarf.gguf import codecs
 from whitedwarf.gguf.codecs_plain import beyond_float16, not_finite
-from whitedwarf.gguf.importance import column_energy, prepared
+from whitedwarf.gguf.column_weights import column_energy, prepared
 from whitedwarf.gguf.types import GgmlType
 
 if TYPE_CHECKING:
