@@ -99,7 +99,7 @@ def check_golden(model: Model, case: GoldenCase, ids: Sequence[int], chunk_token
     unknown = [top.id for top in case.top if top.id >= model.config.vocab_size]
     if unknown:
         raise FileFormatError(
-            f"{case.id} has token {unknown[0]}, this model only {model.config.vocab_size}: expected the model it is of"
+            f"{case.id} has token {unknown[0]}, this model has {model.config.vocab_size}: expected the model it is of"
         )
     row = _finite(_read(model, ids[: case.frontier], chunk_tokens, model.new_state()), case.id)
     faults = []
