@@ -1,6 +1,7 @@
 """`score run`, `compare`, `vectors` and `golden` on nano; its own server stands in for the official one."""
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -273,3 +274,12 @@ def test_a_bound_for_official_vectors_is_not_taken_for_golden_ones(in_process: I
     code, _, err = in_process(["score", "vectors", str(tmp_path / "a.vec"), "--max-delta", "1"])
     assert code == 2
     assert "--max-delta is for official vectors" in err
+
+
+def test_the_page_names_only_flags_that_exist(in_process: InProcess, capsys: pytest.CaptureFixture[str]) -> None:
+    flag = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
+    known = set()
+    for name in ("collect", "run", "compare", "vectors", "golden"):
+        known |= set(flag.findall(in_process(["score", name, "--help"])[1]))
+    page = Path(__file__).parents[2] / "docs" / "score.md"
+    assert set(flag.findall(page.read_text(encoding="utf-8"))) <= known
