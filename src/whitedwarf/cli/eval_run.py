@@ -176,7 +176,12 @@ def _examine(sitting: Sitting, trace: TraceFile | None, expectation: Expectation
 
 
 def _watch(exam: Exam, *, is_plain: bool) -> None:
-    anyio.run(exam.run)
+    if is_plain:
+        anyio.run(exam.run)
+        return
+    from whitedwarf.evals.tui.app import show
+
+    show(exam)
 
 
 def finish(report: Report, output: OutputSettings) -> None:
