@@ -30,6 +30,7 @@ COMMANDS = (
     Command("logits", "whitedwarf.cli.logits", "write the logits after each of given token ids to a .npy file"),
     Command("logprobs", "whitedwarf.cli.logprobs", "greedy answer with the likeliest candidates of each step, as JSON"),
     Command("perplexity", "whitedwarf.cli.perplexity", "how well the model predicts a text"),
+    Command("eval", "whitedwarf.cli.eval", "ask questions with known answers, and grade what comes"),
     Command("score collect", "whitedwarf.cli.score_collect", "continuations by the official model, from its API"),
     Command("score run", "whitedwarf.cli.score_run", "how likely a model finds those continuations"),
     Command("score compare", "whitedwarf.cli.score_compare", "two such scores side by side"),
