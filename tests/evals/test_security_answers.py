@@ -22,6 +22,7 @@ ATTACKS = Path(__file__).parent / "attacks"
 SANITIZED = ("-g", "-O0", "-fsanitize=address,undefined", "-ftrivial-auto-var-init=pattern")
 CASES = {case.id: case for case in built_in_cases() if case.kind == "lines"}
 FAULTY = sorted(name for name, case in CASES.items() if case.answer != SAFE)
+TAKES_RANDOM = sorted(path.stem for path in ATTACKS.glob("*.c") if "IS_RANDOM" in path.read_text(encoding="utf-8"))
 SAFE_ONES = sorted(CASES.keys() - set(FAULTY))
 
 REPORTS = {
@@ -101,6 +102,7 @@ def test_every_case_has_its_proof():
     assert len(SAFE_ONES) == 4
     assert sorted(REPORTS.keys() | TRIGGERED.keys()) == FAULTY
     assert sorted(REPAIRS) == FAULTY
+    assert len(TAKES_RANDOM) == 10
     assert sorted(path.stem for path in ATTACKS.glob("security-*")) == sorted(CASES)
 
 
@@ -167,6 +169,13 @@ def test_repairing_lines_of_the_answer_stops_the_attack(name, tmp_path):
     assert REPAIRS[name].keys() <= _lines(CASES[name].answer)
     assert _run(tmp_path, CASES[name], "benign", REPAIRS[name]).splitlines() == ["CLEAN"]
     assert _run(tmp_path, CASES[name], "attack", REPAIRS[name]).splitlines() == ["CLEAN"]
+
+
+@needs_gcc
+@pytest.mark.parametrize("name", TAKES_RANDOM)
+def test_random_input_finds_the_fault_and_in_the_repaired_listing_no_other(name, tmp_path):
+    assert _run(tmp_path, CASES[name], "random").splitlines()[-1:] != ["CLEAN"]
+    assert _run(tmp_path, CASES[name], "random", REPAIRS[name]).splitlines() == ["CLEAN"]
 
 
 def _numbered(case: Case) -> list[tuple[str, str]]:
