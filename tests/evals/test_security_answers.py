@@ -174,7 +174,7 @@ def test_repairing_lines_of_the_answer_stops_the_attack(name, tmp_path):
 @needs_gcc
 @pytest.mark.parametrize("name", TAKES_RANDOM)
 def test_random_input_finds_the_fault_and_in_the_repaired_listing_no_other(name, tmp_path):
-    assert _run(tmp_path, CASES[name], "random").splitlines()[-1:] != ["CLEAN"]
+    assert _run(tmp_path, CASES[name], "random").splitlines() != ["CLEAN"]
     assert _run(tmp_path, CASES[name], "random", REPAIRS[name]).splitlines() == ["CLEAN"]
 
 
