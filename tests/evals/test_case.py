@@ -32,7 +32,6 @@ def test_lines_are_numbers_and_ranges(answer: str) -> None:
         ("choice", "A", ("1",), "2 to 10"),
         ("choice", "A", tuple("abcdefghijk"), "2 to 10"),
         ("choice", "A", ("1", " "), "empty"),
-        ("choice", "A", ("1", "1"), "the same"),
         ("integer", "70", ("1", "2"), "expected none"),
         ("integer", "070", (), "without leading zeros"),
         ("integer", "x", (), "an integer"),

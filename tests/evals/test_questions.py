@@ -35,6 +35,7 @@ def test_a_file_of_questions_is_read() -> None:
         ('answer = "B"', "answer = 3", "answer must be a text"),
         ('answer = "B"', 'answer = "C"', "science.toml, case 1 .sum-1.: answer: expected one letter of AB"),
         ('["2", "3"]', "[2, 3]", "choices must be a list of texts"),
+        ('["2", "3"]', '["2", "2"]', "two choices are the same"),
         ("[[case]]", "[case]", "written as"),
         ("[[case]]", "version = 1\n[[case]]", "unknown member 'version'"),
         ("[[case]]", "[[case", "expected TOML"),

@@ -84,6 +84,8 @@ def _case(table: Mapping[str, Any], where: str, source: str, kind: Kind) -> Case
     choices = table.get("choices", [])
     if not isinstance(choices, list) or not all(isinstance(choice, str) for choice in choices):
         raise FileFormatError(f"{where}: choices must be a list of texts, got {choices!r}")
+    if len(set(choices)) < len(choices):
+        raise FileFormatError(f"{where}: two choices are the same")
     try:
         return Case(
             source=source,
