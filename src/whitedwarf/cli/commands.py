@@ -54,6 +54,7 @@ COMMANDS = (
     Command("gguf split", "whitedwarf.cli.gguf_split", "a model as several files"),
     Command("gguf merge", "whitedwarf.cli.gguf_merge", "the files of a split model as one"),
     Command("gguf splice", "whitedwarf.cli.gguf_splice", "routed experts of chosen layers from another file"),
+    Command("gguf calibrate", "whitedwarf.cli.gguf_calibrate", "write a corpus to collect an importance matrix over"),
     Command("gguf imatrix", "whitedwarf.cli.gguf_imatrix", "collect an importance matrix from a running model"),
     Command("gguf synth", "whitedwarf.cli.gguf_synth", "write a model with random weights, to measure with"),
     Command("steer build", "whitedwarf.cli.steer_build", "directions to steer along, from two sets of prompts"),

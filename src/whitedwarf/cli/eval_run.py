@@ -34,7 +34,6 @@ from whitedwarf.evals.report import Report
 from whitedwarf.evals.target import Asking, NoMoreQuestionsError
 from whitedwarf.evals.trace import TraceFile, check_is_new, header_facts
 
-INTERRUPTED = 130
 LEAST_COLUMNS, LEAST_LINES = 90, 18
 
 
@@ -154,21 +153,17 @@ def _examine(sitting: Sitting, trace: TraceFile | None, expectation: Expectation
     if sitting.is_plain:
         watchers.append(PlainDisplay(len(sitting.cases), is_streaming=sitting.settings.parallel == 1))
     exam = sitting.exam(watchers)
-    failure, is_interrupted = None, False
+    cut_short: BaseException | None = None
     try:
         _watch(exam, is_plain=sitting.is_plain)
-    except NoMoreQuestionsError as error:
-        failure = error
-    except KeyboardInterrupt:
-        is_interrupted = True
+    except (NoMoreQuestionsError, KeyboardInterrupt, SystemExit) as error:
+        cut_short = error
     report = Report.of(exam, sitting.limits)
     if trace is not None:
         trace.finish(report.summary())
     finish(report, output)
-    if failure is not None:
-        raise failure
-    if is_interrupted:
-        return INTERRUPTED
+    if cut_short is not None:
+        raise cut_short  # main() knows the exit codes
     if trace is not None and trace.failure is not None:
         note(f"the trace is not whole: {trace.failure}")
         return 1
@@ -176,7 +171,12 @@ def _examine(sitting: Sitting, trace: TraceFile | None, expectation: Expectation
 
 
 def _watch(exam: Exam, *, is_plain: bool) -> None:
-    anyio.run(exam.run)
+    if is_plain:
+        anyio.run(exam.run)
+        return
+    from whitedwarf.evals.tui.app import show
+
+    show(exam)
 
 
 def finish(report: Report, output: OutputSettings) -> None:

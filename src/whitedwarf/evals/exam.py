@@ -107,7 +107,7 @@ class Exam:
         self.is_paused = False
         self.elapsed_s = 0.0
         self._order = Order(range(len(self.seats)))
-        self._watchers = tuple(watchers)
+        self._watchers = list(watchers)
         self._parallel = parallel
         self._pause_s = pause_s
         self._clock = clock
@@ -115,6 +115,10 @@ class Exam:
         self._unpaused.set()
         self._is_ending = False
         self._fatal: NoMoreQuestionsError | None = None
+
+    def watch(self, watcher: Watcher) -> None:
+        """One more looks on."""
+        self._watchers.append(watcher)
 
     async def run(self) -> None:
         """Until every case has its end, or `stop`. NoMoreQuestionsError when the target answers no more."""
