@@ -162,7 +162,6 @@ class GgufSource:
         """The file's own, without what tells how it was split."""
         return {key: typed for key, typed in self._model.typed_metadata().items() if key not in SPLIT_KEYS}
 
-
     def __enter__(self) -> "GgufSource":
         return self
 
