@@ -65,6 +65,27 @@ def test_the_right_choice_is_not_the_one_that_stands_out():
 
 
 @each_case
+def test_the_order_of_numbers_does_not_point_at_the_right_one(case):
+    numbers = [re.findall(r"\d+(?: \d{3})*(?:\.\d+)?", choice) for choice in case.choices]
+    if len(case.choices) < 5 or not all(len(found) == 1 for found in numbers):
+        return
+    values = [float(found[0].replace(" ", "")) for found in numbers]
+    others = [value for letter, value in zip(case.letters, values, strict=True) if letter != case.answer]
+    assert others not in (sorted(others), sorted(others, reverse=True)) or values == sorted(values)
+
+
+@each_case
+def test_the_right_choice_is_not_put_together_from_the_commonest_parts(case):
+    parts = [re.split(r"; |, (?=\d+ min|then|\d+ March)| and (?=\d, )| every ", choice) for choice in case.choices]
+    if not parts or len({len(part) for part in parts}) > 1 or len(parts[0]) == 1:
+        return
+    right = parts[LETTERS.index(case.answer)]
+    for place, text in enumerate(right):
+        counts = Counter(part[place] for part in parts)
+        assert counts[text] < max(counts.values()) or list(counts.values()).count(counts[text]) > 1
+
+
+@each_case
 def test_choices_are_as_many_as_they_should_be(case):
     assert len(case.choices) == {"science": 4, "general": 10}.get(case.source, 0)
 

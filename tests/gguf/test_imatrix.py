@@ -155,6 +155,14 @@ def test_an_experts_own_entry_is_found_before_that_of_all(name: str) -> None:
     np.testing.assert_array_equal(found.weights(GATE, 4, 2, 3), MEANS[2])
 
 
+def test_groups_of_the_attentions_output_are_averaged() -> None:
+    found = Imatrix({"blk.2.attn_output_a.weight": ImatrixEntry(np.float32([[2, 4, 6, 8]]), np.array([2]))})
+    np.testing.assert_array_equal(found.weights("blk.2.attn_output_a.weight", 2), [2, 3])
+    np.testing.assert_array_equal(found.weights("blk.2.attn_output_a.weight", 4), [1, 2, 3, 4])
+    with pytest.raises(FileFormatError, match="expected 3"):
+        found.weights("blk.2.attn_output_a.weight", 3)
+
+
 def test_one_row_serves_all_experts() -> None:
     found = Imatrix({GATE: ImatrixEntry.of_means(MEANS[1])})
     np.testing.assert_array_equal(found.weights(GATE, 4, 2, 3), MEANS[1])

@@ -50,10 +50,14 @@ COMMANDS = (
     Command("bench", "whitedwarf.cli.bench", "prefill and decode at growing contexts, beside the memory's limit"),
     Command("gguf inspect", "whitedwarf.cli.gguf_inspect", "what a model file is"),
     Command("gguf convert", "whitedwarf.cli.gguf_convert", "DeepSeek's safetensors to GGUF"),
+    Command(
+        "gguf quantize", "whitedwarf.cli.gguf_quantize", "a model with fewer bits, from a checkpoint or a GGUF file"
+    ),
     Command("gguf verify", "whitedwarf.cli.gguf_verify", "check every value of a model file"),
     Command("gguf split", "whitedwarf.cli.gguf_split", "a model as several files"),
     Command("gguf merge", "whitedwarf.cli.gguf_merge", "the files of a split model as one"),
     Command("gguf splice", "whitedwarf.cli.gguf_splice", "routed experts of chosen layers from another file"),
+    Command("gguf calibrate", "whitedwarf.cli.gguf_calibrate", "write a corpus to collect an importance matrix over"),
     Command("gguf imatrix", "whitedwarf.cli.gguf_imatrix", "collect an importance matrix from a running model"),
     Command("gguf synth", "whitedwarf.cli.gguf_synth", "write a model with random weights, to measure with"),
     Command("steer build", "whitedwarf.cli.steer_build", "directions to steer along, from two sets of prompts"),

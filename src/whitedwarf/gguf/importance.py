@@ -17,6 +17,7 @@ from whitedwarf.gguf.names import EXPERT_PLACE, canonical_name, canonical_to_rel
 FloatArray: TypeAlias = npt.NDArray[np.float32]
 Sums: TypeAlias = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 
+GROUPED = "attn_output_a.weight"  # groups of rows with inputs of their own: llama.cpp has one group behind the other
 NEVER_SEEN = 1.0  # the mean square of an expert without a single row: all of its columns count alike
 
 
@@ -101,6 +102,8 @@ class Imatrix:
         return entry.means().reshape(columns)
 
     def _sliced(self, name: str, entry: ImatrixEntry, columns: int, expert: int | None, experts: int) -> FloatArray:
+        if expert is None and name.endswith(GROUPED) and len(entry.counts) == 1 and not entry.sums.size % columns:
+            return as_float32(entry.means().reshape(-1, columns).mean(axis=0, dtype=np.float64))
         if expert is None or entry.sums.size == columns:
             return self._exact(name, entry, columns)
         if entry.sums.size != columns * experts or len(entry.counts) not in (1, experts):

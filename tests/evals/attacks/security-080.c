@@ -18,6 +18,16 @@ static int load(int width, int height, size_t pixels)
 
 int main(int argc, char **argv)
 {
+    if (IS_RANDOM(argc, argv)) {
+        for (int round = 0; round < 300; round++) {
+            int width = (int)random_below(9), height = (int)random_below(9), huge = (int)random_below(65536);
+            size_t pixels = random_below(200), needed = (size_t)width * (size_t)height * 3;
+
+            if (load(width, height, pixels) != (needed > 0 && needed <= pixels ? 0 : -1) || load(huge, 65535 - width, pixels) == 0)
+                return TRIGGERED("a wrong result");
+        }
+        return CLEAN();
+    }
     if (load(4, 5, 60) != 0 || load(4, 5, 59) == 0 || load(0, 5, 60) == 0)
         return TRIGGERED("a wrong result");
     if (!IS_ATTACK(argc, argv))

@@ -39,6 +39,18 @@ int main(int argc, char **argv)
         return TRIGGERED("a good key was refused");
     if (key_unwrap(blob, sizeof blob, "", key) != -1 || key_unwrap(blob, 3, "phrase", key) != -1)
         return TRIGGERED("bad data was taken");
+    if (IS_RANDOM(argc, argv))
+        for (int round = 0; round < 50000; round++) {
+            size_t size = random_below(3) ? sizeof blob : random_below(100);
+            uint8_t *exact = malloc(size ? size : 1);
+
+            memset(exact, 'T', size);
+            for (unsigned n = random_below(3); n > 0 && size > 0; n--)
+                exact[random_below((unsigned)size)] = (uint8_t)random_below(256);
+            key_unwrap(exact, size, random_below(4) ? "phrase" : "", key);
+            memset(exact, 0, size);
+            free(exact);
+        }
     if (IS_ATTACK(argc, argv)) {
         blob[sizeof blob - 1] = 'x';
         if (key_unwrap(blob, sizeof blob, "phrase", key) != -1)

@@ -20,6 +20,15 @@ int main(int argc, char **argv)
     setenv("PATH", path, 1);
     if (thumbnail("in", "cat.png") != 0 || thumbnail("in", "a;pwned") == 0 || thumbnail("in", "../x") == 0)
         return TRIGGERED("a wrong result");
+    if (IS_RANDOM(argc, argv))
+        for (int round = 0; round < 2000 && access("marker", F_OK) != 0; round++) {
+            static const char *const parts[] = {"cat", "'", "\n", "pwned"};
+            char name[64] = "";
+
+            for (unsigned n = 1 + random_below(6); n > 0; n--)
+                strcat(name, parts[random_below(4)]);
+            thumbnail("in", name);
+        }
     if (IS_ATTACK(argc, argv))
         thumbnail("in", "cat'\npwned\n'");
     return access("marker", F_OK) == 0 ? TRIGGERED("the visitor's command ran") : CLEAN();

@@ -313,3 +313,9 @@ def test_our_prompts_are_many_and_mixed() -> None:
     assert len({prompt.text for prompt in prompts}) == len(prompts)
     assert kinds == {"fact", "code", "reason", "lang", "json", "text", "long"}
     assert all(len(prompt.text) < 10_000 for prompt in prompts)
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="needs a file without an end")
+def test_a_file_without_an_end_is_refused() -> None:
+    with pytest.raises(FileFormatError, match="has more than 64 MiB"):
+        read_official(Path("/dev/zero"))

@@ -13,6 +13,7 @@ from whitedwarf.errors import FileFormatError, UsageError
 
 MANIFEST = "manifest.tsv"
 HEADER = ("id", "prompt", "continuation", "response")
+_MOST_BYTES = 64 << 20
 _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 
 
@@ -72,9 +73,13 @@ def manifest_text(cases: Sequence[Case], folder: Path) -> str:
 
 
 def read_text(path: Path) -> str:
-    """A file as UTF-8 text, line ends untouched."""
+    """A file as UTF-8 text of at most 64 MiB, line ends untouched."""
     try:
-        return path.read_bytes().decode("utf-8")
+        with path.open("rb") as file:
+            data = file.read(_MOST_BYTES + 1)
+        if len(data) > _MOST_BYTES:
+            raise FileFormatError(f"{path} has more than {_MOST_BYTES >> 20} MiB; expected a text")
+        return data.decode("utf-8")
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
