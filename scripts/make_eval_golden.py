@@ -2,8 +2,9 @@
 
     python scripts/make_eval_golden.py
 
-Run it when nano, the questions, the prompts or the extractors have changed on purpose; tests/evals/test_golden.py then
-holds everything else to it. At the scalar level, which every machine has: at others amx may round otherwise.
+Run it when nano, the prompts or the extractors have changed on purpose; tests/evals/test_golden.py then holds
+everything else to it. The questions are those beside it, so that the built-in ones can be reworded. At the scalar
+level, which every machine has: at others amx may round otherwise.
 """
 
 import json
@@ -14,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 TARGET = Path(__file__).parents[1] / "tests" / "golden" / "evals" / "nano.json"
-EXAM = ["--case-sequence", "1,2,3,9", "-n", "96"]
+EXAM = ["--cases", "cases.jsonl", "-n", "96"]
 LIMITS = ["--soft-limit-reply-budget", "93", "--hard-limit-reply-budget", "91"]
 KEPT = ("source", "id", "status", "given", "expected", "prompt_tokens", "generated_tokens", "think_close")
 
@@ -28,7 +29,7 @@ def main() -> None:
             [sys.executable, "-m", "whitedwarf", *words, "--json", str(file)],
             env=os.environ | {"WHITEDWARF_CPU_LEVEL": "scalar", "WHITEDWARF_MODEL": ""},
             stdout=subprocess.DEVNULL,
-            cwd=folder,
+            cwd=TARGET.parent,
             check=False,  # 1: nano answers something wrongly
         )
         document = json.loads(file.read_text())

@@ -1,4 +1,4 @@
-"""nano's answers to a few built-in questions come out as they did: statuses, answers, token counts.
+"""nano's answers to a few questions come out as they did: statuses, answers, token counts.
 
 `python scripts/make_eval_golden.py` writes them anew.
 """
@@ -18,14 +18,14 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "evals" / "nano.json"
 
 @pytest.mark.slow
 @pytest.mark.parametrize("more", [[], ["--parallel", "4", "--prefill-chunk", "64"]])
-def test_nano_answers_as_it_did(more: list[str], tmp_path: Path) -> None:
+def test_nano_answers_as_it_did(more: list[str]) -> None:
     command = json.loads(GOLDEN.read_text())["command"]
     words = [*command, *more, "-m", str(bundled_model()), "--expect", str(GOLDEN)]
     result = subprocess.run(
         [sys.executable, "-m", "whitedwarf", *words],
         capture_output=True,
         text=True,
-        cwd=tmp_path,
+        cwd=GOLDEN.parent,
         env=os.environ | {"WHITEDWARF_CPU_LEVEL": "scalar"},
         check=False,
     )
