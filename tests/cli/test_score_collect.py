@@ -350,3 +350,14 @@ def test_an_endpoint_that_falls_silent_is_left(endpoint: FakeEndpoint) -> None:
     endpoint.faults = ["silence"]
     with pytest.raises(AskAgainError, match="no whole answer"):
         Endpoint(f"{endpoint.url}/chat/completions", ApiKey(KEY), silence_s=0.1).ask({"messages": [{"content": "x"}]})
+
+
+def test_answers_with_thoughts_are_no_vectors(collect: Collect, endpoint: FakeEndpoint, tmp_path: Path) -> None:
+    assert collect("--thinking", "enabled")[0] == 0
+    assert endpoint.bodies[0]["thinking"] == {"type": "enabled"}
+    assert not (tmp_path / "set" / "official.vec").exists()
+
+
+def test_nothing_is_said_about_thinking_where_that_is_wished(collect: Collect, endpoint: FakeEndpoint) -> None:
+    assert collect("--thinking", "omit")[0] == 0
+    assert "thinking" not in endpoint.bodies[0]
