@@ -18,8 +18,8 @@ from whitedwarf.prompt.tokenizer import Tokenizer
 from whitedwarf.weights.store import bundled_model
 
 DIGESTS = {
-    ModelVersion.V4: "52ede260268adf68a6560ec8cc0d035f1190496abb636f541025b1219aafb2d6",
-    ModelVersion.V41: "19e8a52a4cb25d3b9705afafdd1fd04a3b9d268b5a59d789165c0812e7d3e2b9",
+    ModelVersion.V4: "268e6c8763c8a2e56ffaeb5852861f9e2d02c467ccc6555838227657509c35d4",
+    ModelVersion.V41: "522a96c01aada3c2fffb6b83b564dccc0f142d26d837f7ae4879ecd3916f758e",
 }
 SOME = list(records(300, 0))
 

@@ -195,3 +195,12 @@ def test_think_max_needs_more_context_than_nano_has(ask: Call) -> None:
     assert "--think-max needs a context of 393216, here are 32768: using --think" in err
     assert document(out)["settings"]["thinking"] == "high"
     assert code in (0, 1)
+
+
+def test_the_page_names_flags_that_exist_and_all_of_the_exams_own(in_process: Call) -> None:
+    flag = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]+")
+    page = (Path(__file__).parents[2] / "docs" / "eval.md").read_text()
+    helped = in_process(["eval", "--help"])[1]
+    own = helped.partition("Exam:")[2]
+    assert set(flag.findall(page)) <= set(flag.findall(helped))
+    assert set(flag.findall(own)) - set(flag.findall(page)) == {"--think", "--help"}

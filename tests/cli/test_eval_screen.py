@@ -140,6 +140,33 @@ def test_plain_text_that_is_interrupted_has_its_report_and_trace(
     assert 1 <= [part.facts["status"] for part in trace.cases].count("STOPPED") <= int(parallel)
 
 
+@pytest.mark.parametrize("parallel", ["1", "2"])
+def test_nobody_who_reads_is_no_traceback(parallel: str, environment: dict[str, str], tmp_path: Path) -> None:
+    words = [sys.executable, *COMMAND, "--plain", "--parallel", parallel]
+    with subprocess.Popen(
+        words, env=environment, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        child.stdout.close()
+        assert child.stderr is not None
+        err = child.stderr.read()
+        assert child.wait(PATIENCE_S) == 1
+    assert b"Traceback" not in err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_a_full_disk_behind_the_output_is_one_line(environment: dict[str, str], tmp_path: Path) -> None:
+    words = [sys.executable, *COMMAND, "--plain", "--trace", "trace"]
+    with Path("/dev/full").open("w") as full:
+        child = subprocess.run(
+            words, env=environment, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert child.returncode == 1
+    assert child.stderr.splitlines()[-1] == "whitedwarf: [Errno 28] No space left on device"
+    assert read_trace_file(tmp_path / "trace").fault is None
+
+
 def _is_answering(folder: Path) -> bool:
     path = folder / "trace"
     return path.exists() and path.stat().st_size > 0

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from whitedwarf.calibration.dice import Dice
-from whitedwarf.calibration.words import NOUNS, PEOPLE, PLACES, date
+from whitedwarf.calibration.words import NOUNS, PEOPLE, PLACES, date, indefinite
 from whitedwarf.conversation.json_value import Json
 from whitedwarf.conversation.tools import ToolCall, ToolDefinition
 
@@ -224,7 +224,7 @@ def service_call(dice: Dice, name: str) -> tuple[str, Asked, str]:
             start = f"{day}T{dice.between(8, 17):02}:{dice.pick(('00', '15', '30'))}"
             asked: Arguments = {"title": f"{noun} review", "start": start, "minutes": 45, "attendees": [person]}
             return (
-                f"a {noun} review with {person} on {day}",
+                f"{indefinite(noun)} review with {person} on {day}",
                 (name, asked),
                 _json({"id": dice.hex(8), "status": "confirmed"}),
             )
@@ -266,7 +266,7 @@ def service_call(dice: Dice, name: str) -> tuple[str, Asked, str]:
                 }
                 for _ in range(3)
             ]
-            return f"what is known about a {noun} in {town}", (name, {"query": f"{noun} {town}"}), _json(hits)
+            return f"what is known about {indefinite(noun)} in {town}", (name, {"query": f"{noun} {town}"}), _json(hits)
 
 
 def _json(value: Json) -> str:

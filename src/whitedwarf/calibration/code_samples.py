@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from whitedwarf.calibration.code_templates import LANGUAGES, Tongue
 from whitedwarf.calibration.dice import Dice
-from whitedwarf.calibration.words import ADJECTIVES, NOUNS, PATH_PARTS, VERBS, camel, pascal, snake
+from whitedwarf.calibration.words import ADJECTIVES, NOUNS, PATH_PARTS, VERBS, camel, indefinite, pascal, snake
 
 _PLACE = re.compile("«([a-z0-9]+)»")
 _MISTAKE = re.compile("⟦([^|⟧]*)\\|([^⟧]*)⟧")
@@ -44,7 +44,7 @@ def note(dice: Dice) -> str:
     forms = (
         f"{verb} the {dice.pick(ADJECTIVES)} {noun} before the {other} is used.",
         f"{verb} each {noun}; the {other} stays as it is.",
-        f"{verb} a {noun} by its {other}, newest first.",
+        f"{verb} {indefinite(noun)} by its {other}, newest first.",
         f"{verb} every {noun} that has no {other} yet.",
         f"{verb} the {noun} and tell how many there were.",
     )

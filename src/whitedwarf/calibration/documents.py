@@ -7,7 +7,18 @@ from typing import NamedTuple
 from whitedwarf.calibration.code_samples import sample
 from whitedwarf.calibration.dice import Dice
 from whitedwarf.calibration.languages import passage
-from whitedwarf.calibration.words import ADJECTIVES, NOUNS, PEOPLE, PLACES, TOPICS, VERBS, date, moments, noun_phrase
+from whitedwarf.calibration.words import (
+    ADJECTIVES,
+    NOUNS,
+    PEOPLE,
+    PLACES,
+    TOPICS,
+    VERBS,
+    date,
+    indefinite,
+    moments,
+    noun_phrase,
+)
 from whitedwarf.conversation.json_value import Json
 
 
@@ -164,7 +175,12 @@ def _paragraph(dice: Dice) -> str:
 
 
 def about(dice: Dice, topic: str, sentences: int = 5) -> str:
-    """General remarks on a topic."""
+    """General remarks on a topic as one paragraph."""
+    return " ".join(remarks(dice, topic, sentences))
+
+
+def remarks(dice: Dice, topic: str, count: int) -> list[str]:
+    """Different sentences on a topic."""
     noun, other, adjective = dice.pick(NOUNS), dice.pick(NOUNS), dice.pick(ADJECTIVES)
     year, share = dice.between(1780, 2020), dice.between(3, 97)
     forms = (
@@ -172,7 +188,7 @@ def about(dice: Dice, topic: str, sentences: int = 5) -> str:
         f"A good way to understand {topic} is to begin with the {adjective} cases and to add the others one by one.",
         f"Around {year}, the first careful descriptions of {topic} appeared in print.",
         f"In a survey, {share} percent of those asked could explain {topic} in their own words.",
-        f"The usual comparison is that of a {noun} and its {other}: one carries, the other limits.",
+        f"The usual comparison is that of {indefinite(noun)} and its {other}: one carries, the other limits.",
         f"What makes {topic} difficult is that causes and effects lie far apart in time.",
         f"Three things matter here: how much there is, how fast it changes, and who pays for the {noun}.",
         f"Critics object that {topic} is often described as if it had nothing to do with the {other} around it.",
@@ -180,9 +196,17 @@ def about(dice: Dice, topic: str, sentences: int = 5) -> str:
         f"Measurements are {adjective} at best, so results are given with their uncertainty.",
         f"For practical purposes it is enough to check the {noun} once a month and to write the date beside it, "
         f"such as {date(dice)}.",
+        f"Two schools disagree about {topic}: one trusts the {noun}, the other the {other}, and both have figures.",
+        f"{dice.pick(PEOPLE)} from {dice.pick(PLACES)} worked on {topic} for {dice.between(3, 40)} years.",
+        f"It costs about {dice.between(2, 900)} euros a year, of which the {other} alone takes {share} percent.",
+        f"First {dice.pick(VERBS)} the {noun}; only then does it make sense to {dice.pick(VERBS)} the {other}.",
+        f"If something goes wrong with {topic}, it is nearly always the {noun}, and nearly always at the worst moment.",
+        f"Children understand {topic} faster than adults, because they ask what the {adjective} {noun} is for.",
+        f"Since {year} the rules have been changed {dice.between(2, 19)} times, mostly for {adjective} reasons.",
+        f"No single number describes {topic}; one needs at least a mean, a spread and the story of the {other}.",
         f"There are exceptions, and they are instructive: where the {other} is missing, the whole effect disappears.",
     )
-    return " ".join(dice.some(forms, sentences))
+    return dice.some(forms, count)
 
 
 def _json(value: object) -> str:

@@ -1,4 +1,4 @@
-"""The same twenty sentences in twelve languages, with places for a name, a town and a number.
+"""The same thirty-six sentences in twelve languages, with places for a name, a town and a number.
 
 Row n means the same in every language, so any two of them are a translation.
 """
@@ -6,10 +6,11 @@ Row n means the same in every language, so any two of them are a translation.
 from dataclasses import dataclass
 
 from whitedwarf.calibration.dice import Dice
+from whitedwarf.calibration.languages_more import MORE
 from whitedwarf.calibration.words import PEOPLE, PLACES
 
 # fmt: off
-SENTENCES: dict[str, tuple[str, ...]] = {
+_FIRST: dict[str, tuple[str, ...]] = {
     "English": (
         "{name} moved to {city} and opened a small bakery near the station.",
         "The first train leaves at six in the morning and arrives {n} minutes later.",
@@ -276,6 +277,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     ),
 }
 # fmt: on
+SENTENCES = {tongue: (*sentences, *MORE[tongue]) for tongue, sentences in _FIRST.items()}
 TONGUES = tuple(SENTENCES)
 NUM_SENTENCES = len(SENTENCES["English"])
 JOINED = ("Chinese", "Japanese")  # written without blanks between sentences

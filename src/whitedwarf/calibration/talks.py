@@ -2,7 +2,7 @@
 
 from whitedwarf.calibration.code_samples import Sample, note, numbered, path_of, sample
 from whitedwarf.calibration.dice import Dice
-from whitedwarf.calibration.documents import Task, about, needle, structured
+from whitedwarf.calibration.documents import Task, about, needle, remarks, structured
 from whitedwarf.calibration.languages import TONGUES, Passage, passage
 from whitedwarf.calibration.maths import problem
 from whitedwarf.calibration.words import NOUNS, PEOPLE, PLACES, TOPICS, indefinite, noun_phrase
@@ -91,7 +91,7 @@ def chat(dice: Dice, is_thinking: bool) -> Conversation:
 def _chat_tasks(dice: Dice) -> tuple[Task, ...]:
     topic, noun, phrase = dice.pick(TOPICS), dice.pick(NOUNS), noun_phrase(dice)
     person, town = dice.pick(PEOPLE), dice.pick(PLACES)
-    points = [about(dice, topic, 1) for _ in range(dice.between(3, 6))]
+    points = remarks(dice, topic, dice.between(3, 6))
     listed = "\n".join(f"{number}. {point}" for number, point in enumerate(points, 1))
     letter = (
         f"Dear {person},\n\nthank you for your message about the {phrase}. We can deliver it to {town} within "
@@ -99,13 +99,19 @@ def _chat_tasks(dice: Dice) -> tuple[Task, ...]:
         f"Please tell us whether the {noun} is to be included.\n\nKind regards"
     )
     return (
-        Task(f"Explain {topic} to a twelve-year-old.", f"Simple words, one picture, no jargon. {topic} it "
-        f"is.", about(dice, topic, 6)),
-        Task(f"Give me {len(points)} facts about {topic}.", "A numbered list is what fits.", listed),
-        Task(f"Write a polite letter to {person}, who asked for {indefinite(phrase)}.", "Short and friendly; one "
-        "question at the end.", letter),
         Task(
-            f"Should I take a {noun} or {indefinite(phrase)} for the journey to {town}?",
+            f"Explain {topic} to a twelve-year-old.",
+            f"Simple words, one picture, no jargon. {topic} it is.",
+            about(dice, topic, 6),
+        ),
+        Task(f"Give me {len(points)} facts about {topic}.", "A numbered list is what fits.", listed),
+        Task(
+            f"Write a polite letter to {person}, who asked for {indefinite(phrase)}.",
+            "Short and friendly; one question at the end.",
+            letter,
+        ),
+        Task(
+            f"Should I take {indefinite(noun)} or {indefinite(phrase)} for the journey to {town}?",
             "Both have something for them. I weigh size, price and use, then say which one I would take.",
             f"| | {noun} | {phrase} |\n|---|---|---|\n| price | {dice.between(20, 90)} € | {dice.between(91, 400)} "
             f"€ |\n"
@@ -113,15 +119,27 @@ def _chat_tasks(dice: Dice) -> tuple[Task, ...]:
             f"the {noun}: it is cheaper, "
             "and you can replace it anywhere.",
         ),
-        Task(f"Improve this sentence: the {noun} what {person} bring was very much big.", "Grammar: which, "
-        "brought, very big.", f"The {noun} that {person} brought was very large."),
-        Task(f"What is the difference between a {noun} and {indefinite(phrase)}?", "One is the general word, the "
-        "other a kind.", f"A {noun} is the thing as such. {about(dice, phrase, 3)}"),
+        Task(
+            f"Improve this sentence: the {noun} what {person} bring was very much big.",
+            "Grammar.",
+            f"The {noun} that {person} brought was very large.",
+        ),
+        Task(
+            f"How does {indefinite(noun)} differ from {indefinite(phrase)}?",
+            "Which is the wider word?",
+            f"A {noun} is the thing as such. {about(dice, f'the {phrase}', 3)}",
+        ),
         Task("Hi! How are you today?", "A greeting.", "Hello! I am well, thank you. What can I do for you today?"),
-        Task(f"Plan three days in {town} for {person} and two children.", "Morning, afternoon, evening for each "
-        "day.", "\n\n".join(f"**Day {day}**\n- Morning: the {noun_phrase(dice)}\n- Afternoon: a walk to the "
-        f"{dice.pick(NOUNS)}\n- Evening: dinner near the {dice.pick(NOUNS)}" for day in (1, 2, 3))),
-    )  # fmt: skip
+        Task(
+            f"Plan three days in {town} for {person} and two children.",
+            "Morning, afternoon, evening for each day.",
+            "\n\n".join(
+                f"**Day {day}**\n- Morning: the {noun_phrase(dice)}\n- Afternoon: a walk to the "
+                f"{dice.pick(NOUNS)}\n- Evening: dinner near the {dice.pick(NOUNS)}"
+                for day in (1, 2, 3)
+            ),
+        ),
+    )
 
 
 def prose(dice: Dice, is_thinking: bool) -> Conversation:
@@ -210,7 +228,9 @@ def _module(dice: Dice, one: Sample) -> Task:
     pieces = [one.code] + [sample(dice, one.language).code for _ in range(dice.between(1, 4))]
     path = path_of(dice, one.tongue)
     comment = "" if one.language in ("HTML", "PHP") else f"{one.tongue.comment} {note(dice)}\n\n"
-    question = f"Create the file `{path}` with everything that a {dice.pick(NOUNS)} service needs to {one.function}."
+    question = (
+        f"Create the file `{path}` with everything that {indefinite(dice.pick(NOUNS))} service needs to {one.function}."
+    )
     return Task(
         question,
         f"A few small pieces, {len(pieces)} of them, in {path}.",

@@ -50,6 +50,9 @@ COMMANDS = (
     Command("bench", "whitedwarf.cli.bench", "prefill and decode at growing contexts, beside the memory's limit"),
     Command("gguf inspect", "whitedwarf.cli.gguf_inspect", "what a model file is"),
     Command("gguf convert", "whitedwarf.cli.gguf_convert", "DeepSeek's safetensors to GGUF"),
+    Command(
+        "gguf quantize", "whitedwarf.cli.gguf_quantize", "a model with fewer bits, from a checkpoint or a GGUF file"
+    ),
     Command("gguf verify", "whitedwarf.cli.gguf_verify", "check every value of a model file"),
     Command("gguf split", "whitedwarf.cli.gguf_split", "a model as several files"),
     Command("gguf merge", "whitedwarf.cli.gguf_merge", "the files of a split model as one"),

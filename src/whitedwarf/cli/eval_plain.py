@@ -13,6 +13,7 @@ from whitedwarf.evals.answer import Piece
 from whitedwarf.evals.exam import Phase, Seat, Watcher
 
 _GREEN, _RED, _YELLOW, _BOLD = "\033[32m", "\033[31m", "\033[33m", "\033[1m"
+_GIVEN_CHARACTERS = 40
 _COLOURS = {Phase.PASSED: _GREEN, Phase.FAILED: _RED, Phase.ERROR: _RED}
 
 
@@ -79,5 +80,6 @@ def _verdict(seat: Seat) -> str:
     if ending.error:
         return f"{ending.status}: {ending.error}"
     if ending.status.is_graded:
-        return f"{ending.status}: {ending.given or 'no answer'}, right is {seat.case.answer}; {figures}"
+        given = ending.given[:_GIVEN_CHARACTERS] or "no answer"
+        return f"{ending.status}: {given}, right is {seat.case.answer}; {figures}"
     return f"{ending.status}; {figures}"
