@@ -175,6 +175,18 @@ def test_what_cannot_be_done_is_told(words: list[str], code: int, told: str, ask
     assert (found, told in err) == (code, True), err
 
 
+def test_no_file_takes_the_place_of_another(ask: Call, tmp_path: Path, babbler: Path) -> None:
+    new = str(tmp_path / "new")
+    code, _, err = ask(["--trace", new, "--json", new])
+    assert (code, "are the same file" in err) == (2, True)
+    code, _, err = ask(["--json", CASES])
+    assert (code, "which is being read" in err) == (2, True)
+    before = babbler.read_bytes()
+    code, _, err = ask(["-m", str(babbler), "--json", str(babbler)])
+    assert (code, "which is being read" in err) == (2, True)
+    assert babbler.read_bytes() == before
+
+
 def test_an_exam_that_is_too_long_or_not_there_is_refused(in_process: Call) -> None:
     code, _, err = in_process(["eval", "--plain", "--cases", CASES, "-n", "1000000"])
     assert (code, "the most is 1000000" in err) == (2, True)

@@ -29,7 +29,6 @@ def command(
         return _regrade(exam.regrade_trace)
     if exam.trace is not None and exam.resume_trace is not None:
         raise UsageError("--trace and --resume-trace exclude each other: give one")
-    output.check()
     from whitedwarf.cli.eval_run import run_exam
 
     return run_exam(exam, sampling, model, steering, output)
