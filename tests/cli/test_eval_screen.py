@@ -140,6 +140,30 @@ def test_plain_text_that_is_interrupted_has_its_report_and_trace(
     assert 1 <= [part.facts["status"] for part in trace.cases].count("STOPPED") <= int(parallel)
 
 
+def test_a_killed_exam_is_gone_on_with_and_comes_out_the_same(environment: dict[str, str], tmp_path: Path) -> None:
+    def examine(*words: str) -> "subprocess.Popen[str]":
+        command = [sys.executable, *COMMAND, "--plain", *words]
+        return subprocess.Popen(command, env=environment, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+
+    with examine("--trace", "killed", *SLOWLY) as child:
+        deadline_s = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline_s and not _has_a_case(tmp_path / "killed"):
+            time.sleep(0.02)
+        child.kill()
+    killed = read_trace_file(tmp_path / "killed")
+    assert killed.cases
+    with examine("--resume-trace", "killed", "--json", "killed.json") as child:
+        child.communicate(timeout=PATIENCE_S)
+    with examine("--json", "whole.json", "--expect", "killed.json") as child:
+        child.communicate(timeout=PATIENCE_S)
+    assert child.returncode == 0
+    assert [part.number for part in read_trace_file(tmp_path / "killed").cases] == [1, 2, 3, 4]
+
+
+def _has_a_case(path: Path) -> bool:
+    return path.exists() and b"MODEL_OUTPUT_END" in path.read_bytes()
+
+
 @pytest.mark.parametrize("parallel", ["1", "2"])
 def test_nobody_who_reads_is_no_traceback(parallel: str, environment: dict[str, str], tmp_path: Path) -> None:
     words = [sys.executable, *COMMAND, "--plain", "--parallel", parallel]
