@@ -201,6 +201,7 @@ NB_MODULE(_native, module) {
     bind_spans(kernels);
     bind_fused(kernels);
     bind_peaks(kernels);
+    bind_quantize(kernels);
     bind_text(module);
     bind_segments(module);
 }

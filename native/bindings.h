@@ -1,5 +1,6 @@
-// What the binding files share. bindings.cpp makes the classes; bindings_attention.cpp, bindings_spans.cpp and
-// bindings_fused.cpp add methods to Kernels, and bindings_text.cpp and bindings_segments.cpp make what has nothing to do with them.
+// What the binding files share. bindings.cpp makes the classes; bindings_attention.cpp, bindings_spans.cpp,
+// bindings_fused.cpp and bindings_quantize.cpp add methods to Kernels; bindings_text.cpp and bindings_segments.cpp make
+// what has nothing to do with them.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -88,6 +89,7 @@ void bind_attention(nb::class_<Kernels>& kernels);
 void bind_spans(nb::class_<Kernels>& kernels);
 void bind_fused(nb::class_<Kernels>& kernels);
 void bind_peaks(nb::class_<Kernels>& kernels);
+void bind_quantize(nb::class_<Kernels>& kernels);
 void bind_text(nb::module_& module);
 void bind_segments(nb::module_& module);
 

@@ -10,6 +10,7 @@
     ├── ContextOverflowError        the prompt does not fit in the context
     ├── OutOfMemoryError            too little memory: needed, available, what to do
     ├── DownloadError               a model could not be fetched; what has arrived is kept
+    ├── EndpointError               a model behind a URL did not answer as such endpoints do
     ├── BackendError                the asked backend is not here or failed
     ├── EngineClosedError           the engine is shutting down or died
     ├── EngineBusyError             too many requests wait already
@@ -60,6 +61,10 @@ class OutOfMemoryError(WhitedwarfError):
 
 class DownloadError(WhitedwarfError):
     """A model could not be fetched: the network, the hub, the disk, or bytes that are not those promised."""
+
+
+class EndpointError(WhitedwarfError):
+    """A model behind a URL did not answer, refused, or said something else than such endpoints do."""
 
 
 class BackendError(WhitedwarfError):

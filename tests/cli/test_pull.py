@@ -257,3 +257,10 @@ def test_two_processes_at_once_fetch_once_and_both_succeed(
     assert (first.returncode, second.returncode) == (0, 0)
     assert len(hub.ranges()) == 1
     assert list(tmp_path.glob("**/*.*")) == [tmp_path / "gguf" / "one.gguf"]
+
+
+def test_the_page_names_all_targets_and_only_flags_that_exist(in_process: InProcess) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "pull.md").read_text(encoding="utf-8")
+    help_text = in_process(["pull", "--help"])[1]
+    assert [name for name in TARGETS if f"`{name}`" not in page] == []
+    assert {flag for flag in re.findall(r"(?<![\w-])--[a-z][a-z-]+", page) if flag not in help_text} == set()

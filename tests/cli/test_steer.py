@@ -1,6 +1,7 @@
 """`steer build` and `steer sweep` on the bundled model: a behaviour goes with the scale; scale 0 is the plain model."""
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from whitedwarf.cli.steer_build import example_files
 from whitedwarf.cli.steer_prompts import SteerPrompt, read_prompts
 from whitedwarf.errors import FileFormatError
 from whitedwarf.gguf.reader import open_gguf
@@ -202,3 +204,69 @@ def test_a_file_without_prompts_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("# only this\n")
     with pytest.raises(FileFormatError, match="at least one prompt"):
         read_prompts(tmp_path / "a.txt")
+
+
+# the example that the package brings
+
+QUESTION = re.compile(r"[A-Z][^.?!:]*\?")
+
+
+def test_the_example_s_pairs_ask_the_same_and_differ_in_the_wish() -> None:
+    long, short = (read_prompts(path) for path in example_files("verbosity"))
+    assert len(long) == len(short) == 100
+    assert len({prompt.text for prompt in (*long, *short)}) == 200
+    asked = [
+        [question for prompt in prompts for question in QUESTION.findall(prompt.text)] for prompts in (long, short)
+    ]
+    assert asked[0] == asked[1]
+    assert len(set(asked[0])) == 100
+
+
+def test_a_direction_is_built_from_the_example(steer: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
+    code, out, _ = steer("build", "--example", "verbosity", "--out", "v.f32")
+    directions = np.fromfile(tmp_path / "v.f32", "<f4").reshape(LAYERS, WIDTH)
+    facts = json.loads((tmp_path / "v.json").read_text())
+    assert code == 0
+    assert "from 100 pairs of prompts" in out
+    assert np.linalg.norm(directions, axis=1) == pytest.approx(np.ones(LAYERS), abs=1e-5)
+    assert (facts["pairs"], Path(facts["good_file"]).name, Path(facts["bad_file"]).name) == (
+        100,
+        "long.txt",
+        "short.txt",
+    )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["--good", "a"],
+        ["--bad", "a"],
+        ["--example", "verbosity", "--good", "a"],
+        ["--good", "a", "--example", "verbosity"],
+    ],
+)
+def test_either_an_example_or_both_sets_are_given(steer: Callable[..., tuple[int, str, str]], words: list[str]) -> None:
+    code, _, err = steer("build", *words, "--out", "v.f32")
+    assert code == 2
+    assert "expected --good FILE and --bad FILE, or --example verbosity" in err
+
+
+def test_the_part_shared_with_the_bad_prompts_can_be_kept(
+    steer: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    (tmp_path / "good").write_text("\n".join(SUMS))
+    (tmp_path / "bad").write_text("\n".join(OTHERS))
+    assert steer("build", "--good", "good", "--bad", "bad", "--out", "without.f32")[0] == 0
+    assert steer("build", "--good", "good", "--bad", "bad", "--out", "with.f32", "--no-orthogonalize")[0] == 0
+    without, kept = (np.fromfile(tmp_path / f"{name}.f32", "<f4") for name in ("without", "with"))
+    assert json.loads((tmp_path / "with.json").read_text())["orthogonalize_control_mean"] is False
+    assert not np.allclose(without, kept, atol=1e-3)
+
+
+def test_the_page_names_only_flags_that_exist(in_process: Call) -> None:
+    flag = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
+    commands = ("steer build", "steer sweep", "run", "serve")
+    known = {found for name in commands for found in flag.findall(in_process([*name.split(), "--help"])[1])}
+    page = Path(__file__).parents[2] / "docs" / "steering.md"
+    assert set(flag.findall(page.read_text(encoding="utf-8"))) <= known

@@ -2,9 +2,9 @@
 
 import asyncio
 
+from whitedwarf.engine.event_feed import MAX_AT_ONCE, EventFeed
 from whitedwarf.engine.generation import Generation
 from whitedwarf.engine.request import Event, Finished, FinishReason, Token
-from whitedwarf.server.stream import MAX_AT_ONCE, EventFeed
 
 NUM_TOKENS = 20 * MAX_AT_ONCE
 

@@ -1,6 +1,7 @@
 """Pictures of what was measured, with matplotlib (the extra `bench`): the one place that knows it.
 
-Curves of context frontiers have two axes, prefill on the left in blue and decode on the right in red.
+A curve of context frontiers has two axes, prefill on the left in blue and decode on the right in red; several curves
+have a panel for each. Single figures are bars with their spread, beside a peer's, with the limit as a line.
 """
 
 import os
@@ -11,13 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from whitedwarf.bench.frontiers import Speeds
+from whitedwarf.bench.results import Figure, Rate
 from whitedwarf.errors import UsageError, WhitedwarfError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as MatplotlibFigure
 
 PREFILL_COLOUR, DECODE_COLOUR = "#1f5fbf", "#c22f2f"
+OUR_COLOUR, PEER_COLOUR = "#1f5fbf", "#9a9a9a"
 DOTS_PER_INCH = 96
 SUFFIXES = (".svg", ".png", ".pdf")
 
@@ -50,7 +53,7 @@ def check_plot(path: Path) -> None:
 
 def draw_speeds(points: Sequence[Speeds], picture: Picture) -> None:
     """Prefill and decode over the context length."""
-    figure, left = _figure(picture)
+    figure, (left,) = _figure(picture)
     contexts = [point.context_tokens for point in points]
     left.plot(contexts, [p.prefill_tokens_per_s for p in points], color=PREFILL_COLOUR, marker="o", markersize=4)
     left.set_xlabel("context (tokens)")
@@ -67,9 +70,80 @@ def draw_speeds(points: Sequence[Speeds], picture: Picture) -> None:
     _save(figure, picture)
 
 
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """One machine, version or file among several."""
+
+    name: str
+    points: Sequence[Speeds]
+
+
+def draw_curves(curves: Sequence[Curve], picture: Picture) -> None:
+    """Several curves, prefill on the left and decode on the right, each curve in a colour of its own."""
+    figure, panels = _figure(picture, 2)
+    for panel, phase in zip(panels, ("prefill", "decode"), strict=True):
+        for curve in curves:
+            contexts = [point.context_tokens for point in curve.points]
+            rates = [getattr(point, f"{phase}_tokens_per_s") for point in curve.points]
+            if any(rates):
+                panel.plot(contexts, rates, marker="o", markersize=4, label=curve.name)
+        panel.set_xlabel("context (tokens)")
+        panel.set_ylabel(f"{phase} (tokens/s)")
+        panel.set_ylim(bottom=0)
+        panel.grid(alpha=0.3)
+        if panel.lines:
+            panel.legend(fontsize=8)
+    _save(figure, picture)
+
+
+def draw_figures(figures: Sequence[Figure], picture: Picture, labels: Sequence[str]) -> None:
+    """A bar with its quartiles for each figure, a peer's below it, and how much of the limit that is.
+
+    Prefill and decode have a panel each. A limit far beyond the bars is told in numbers only.
+    """
+    phases = [phase for phase in ("prefill", "decode") if any(figure.phase == phase for figure in figures)]
+    figure, panels = _figure(picture, len(phases))
+    for panel, phase in zip(panels, phases, strict=True):
+        shown = [(label, item) for label, item in zip(labels, figures, strict=True) if item.phase == phase]
+        _draw_bars(panel, shown)
+        panel.set_xlabel(f"{phase} (tokens/s)")
+    handles = {
+        label: handle for panel in panels for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=len(handles), fontsize=8)
+    _save(figure, picture)
+
+
+def _draw_bars(panel: "Axes", shown: Sequence[tuple[str, Figure]]) -> None:
+    sides: list[tuple[str, str, list[Rate | None]]] = [(OUR_COLOUR, "whitedwarf", [item.ours for _, item in shown])]
+    if any(item.theirs for _, item in shown):
+        sides.append((PEER_COLOUR, "llama.cpp", [item.theirs for _, item in shown]))
+    thickness = 0.8 / len(sides)
+    for number, (colour, name, rates) in enumerate(sides):
+        bars = [(row + number * thickness, rate) for row, rate in enumerate(rates) if rate is not None]
+        lengths = [rate.middle for _, rate in bars]
+        spread = [
+            [max(0.0, rate.middle - rate.low) for _, rate in bars],
+            [max(0.0, rate.high - rate.middle) for _, rate in bars],
+        ]
+        panel.barh([row for row, _ in bars], lengths, thickness, xerr=spread, color=colour, label=name, capsize=2)
+    longest = max(rate.high for _, _, rates in sides for rate in rates if rate is not None)
+    for row, (_, item) in enumerate(shown):
+        if item.limit is not None and item.limit <= 2 * longest:
+            panel.vlines(item.limit, row - thickness / 2, row + 0.8 - thickness / 2, color="black", linewidth=1.2)
+    places = [row + 0.4 - thickness / 2 for row in range(len(shown))]
+    panel.set_yticks(places, [_with_share(label, item) for label, item in shown], fontsize=7)
+    panel.invert_yaxis()
+    panel.grid(axis="x", alpha=0.3)
+
+
+def _with_share(label: str, figure: Figure) -> str:
+    return label if figure.of_limit is None else f"{label}\n{figure.of_limit:.1%} of the limit"
+
+
 def draw_shares(bars: Sequence[Bar], picture: Picture) -> None:
     """Horizontal bars from 0 to 1 of what the machine could, one group for each name."""
-    figure, axes = _figure(picture)
+    figure, (axes,) = _figure(picture)
     series = sorted({name for bar in bars for name in bar.shares})
     thickness = 0.8 / max(len(series), 1)
     for number, name in enumerate(series):
@@ -84,19 +158,22 @@ def draw_shares(bars: Sequence[Bar], picture: Picture) -> None:
     _save(figure, picture)
 
 
-def _figure(picture: Picture) -> "tuple[Figure, Axes]":
+def _figure(picture: Picture, num_panels: int = 1) -> "tuple[MatplotlibFigure, Sequence[Axes]]":
     import matplotlib as mpl
-    from matplotlib.figure import Figure  # without pyplot: no window, no global state
+    from matplotlib.figure import Figure as MatplotlibFigure  # without pyplot: no window, no global state
 
     mpl.rcParams["svg.hashsalt"] = "whitedwarf"  # the same figures give the same file
     size = picture.width / DOTS_PER_INCH, picture.height / DOTS_PER_INCH
-    figure = Figure(figsize=size, dpi=DOTS_PER_INCH, layout="constrained")
-    axes = figure.subplots()
-    axes.set_title(picture.title)
-    return figure, axes
+    figure = MatplotlibFigure(figsize=size, dpi=DOTS_PER_INCH, layout="constrained")
+    panels = figure.subplots(1, num_panels, squeeze=False)[0]
+    if num_panels == 1:
+        panels[0].set_title(picture.title)
+    else:
+        figure.suptitle(picture.title)
+    return figure, panels
 
 
-def _save(figure: "Figure", picture: Picture) -> None:
+def _save(figure: "MatplotlibFigure", picture: Picture) -> None:
     path = picture.path
     partial = path.with_name(f".{path.stem}.{os.getpid()}.partial{path.suffix}")
     try:

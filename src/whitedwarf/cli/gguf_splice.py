@@ -39,13 +39,13 @@ def command(base: Path, donor: Path, out: Path, /, *, layers: str, dry_run: bool
         print(change)
 
 
-def parse_layers(text: str) -> set[int]:
+def parse_layers(text: str, flag: str = "--layers") -> set[int]:
     """Numbers and ranges with both ends, separated by commas. Raises UsageError."""
     layers: set[int] = set()
     for part in text.split(","):
         found = re.fullmatch(r"\s*([0-9]{1,6})\s*(?:-\s*([0-9]{1,6})\s*)?", part)
         first, last = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
         if not first <= last < MAX_LAYERS:
-            raise UsageError(f"--layers: got {part.strip()!r}; expected layers like 37-42,0-2, up to {MAX_LAYERS - 1}.")
+            raise UsageError(f"{flag}: got {part.strip()!r}; expected layers like 37-42,0-2, up to {MAX_LAYERS - 1}.")
         layers.update(range(first, last + 1))
     return layers

@@ -5,6 +5,7 @@ was chosen, what does not fit) goes to stderr as one line each.
 """
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from whitedwarf.cli.machine import available_threads
@@ -18,6 +19,7 @@ from whitedwarf.gguf.reader import GgufFile, open_gguf
 from whitedwarf.model.loading import load_model
 from whitedwarf.model.steering import Steering
 from whitedwarf.model.transformer import Transformer
+from whitedwarf.ops.base import Ops
 from whitedwarf.ops.select import make_ops
 from whitedwarf.prompt.tokenizer import Tokenizer
 from whitedwarf.weights.store import ModelRule, find_model
@@ -84,10 +86,19 @@ def open_tokenizer(gguf: GgufFile, vocab_size: int | None = None) -> Tokenizer:
     return tokenizer
 
 
-def open_model(settings: ModelSettings, *, parallel: int = 1, prefix_bytes: int = 0) -> LoadedModel:
-    """Open, check and bind the chosen model, for so many contexts at a time and beginnings of prompts beside them."""
+def open_model(
+    settings: ModelSettings,
+    *,
+    parallel: int = 1,
+    prefix_bytes: int = 0,
+    wrap: Callable[[Ops], Ops] = lambda ops: ops,
+) -> LoadedModel:
+    """Open, check and bind the chosen model, for so many contexts at a time and beginnings of prompts beside them.
+
+    `wrap` puts something around the backend, to look on.
+    """
     gguf = open_file(settings)
-    ops = make_ops(_backend(settings), settings.threads or available_threads(), settings.quality)
+    ops = wrap(make_ops(_backend(settings), settings.threads or available_threads(), settings.quality))
     full = load_model(gguf, ops, settings.kv_cache).transformer
     native_context = full.config.context_length
     transformer, memory = _limited(full, native_context, settings), probe_memory()

@@ -15,7 +15,8 @@ from whitedwarf.cli.scoring import logit_chunks
 from whitedwarf.cli.steering_flags import steered, steering_wish
 from whitedwarf.config import DEFAULT_MODEL, DEFAULT_STEERING, POSITIVE, ModelSettings, SteeringSettings
 from whitedwarf.errors import UsageError
-from whitedwarf.model.base import Logits, Model
+from whitedwarf.evals.score.likelihood import nll_of
+from whitedwarf.model.base import Model
 
 PREFIX_TOKENS = 32  # context only, not scored
 CHUNK_TOKENS = 128  # every row brings a whole vocabulary of logits
@@ -82,16 +83,8 @@ def measure(model: Model, ids: list[int], num_tokens: int) -> Perplexity:
     nll, first = 0.0, 0
     for done, logits in logit_chunks(model, ids[:-1], CHUNK_TOKENS):
         targets = np.array(ids[first + 1 : done + 1])
-        nll += float(_nll(logits, targets)[max(0, PREFIX_TOKENS - 1 - first) :].sum())
+        nll += float(nll_of(logits, targets)[max(0, PREFIX_TOKENS - 1 - first) :].sum())
         first = done
         progress.show(f"{done + 1}/{len(ids)} tokens ({100 * (done + 1) / len(ids):.1f}%)")
     progress.clear()
     return Perplexity(num_tokens, len(ids) - PREFIX_TOKENS, nll)
-
-
-def _nll(logits: Logits, targets: np.ndarray) -> np.ndarray:
-    """Minus log-softmax at `targets`, (rows,) float64."""
-    values = logits.astype(np.float64)
-    top = values.max(axis=1)
-    log_total = top + np.log(np.exp(values - top[:, None]).sum(axis=1))
-    return np.asarray(log_total - values[np.arange(len(targets)), targets])

@@ -1,6 +1,7 @@
 """`whitedwarf steer build`: a direction for each layer, from two sets of prompts (spec/product.md E.5)."""
 
 import json
+from importlib import resources
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -24,18 +25,20 @@ FORMAT = "ds4-directional-steering-v1"
 DEFAULT_SYSTEM = "You are a helpful assistant."
 LOGGED_EVERY = 10  # prompts, where no terminal writes lines over
 Component = Literal["ffn_out", "attn_out"]
+Example = Literal["verbosity"]
 
 
 def command(
     *,
-    good: Annotated[Path, Parameter(name=("--good", "--good-file"))],
-    bad: Annotated[Path, Parameter(name=("--bad", "--bad-file"))],
     out: Path,
+    good: Annotated[Path | None, Parameter(name=("--good", "--good-file"))] = None,
+    bad: Annotated[Path | None, Parameter(name=("--bad", "--bad-file"))] = None,
+    example: Example | None = None,
     component: Component = "ffn_out",
     system: Annotated[str, Parameter(name=("--system", "-sys"), allow_leading_hyphen=True)] = DEFAULT_SYSTEM,
     think: Annotated[bool, Parameter(negative=())] = False,
     pair_normalize: Annotated[bool, Parameter(negative=())] = False,
-    orthogonalize: bool = True,
+    no_orthogonalize: bool = False,
     model: ModelSettings = DEFAULT_MODEL,
 ) -> None:
     """Build a direction for each layer: from prompts that show a behaviour and others that do not.
@@ -45,13 +48,16 @@ def command(
 
     Parameters
     ----------
+    out
+        The .f32 file with the directions; what they were made from goes into a .json file beside it.
     good
         Prompts that show the behaviour: one on each line, # for comments; in a .jsonl file a JSON text, or an object
         with prompt and system, on each line.
     bad
         As many that do not; the longer of both sets is cut.
-    out
-        The .f32 file with the directions; what they were made from goes into a .json file beside it.
+    example
+        Prompts that come with whitedwarf, instead of --good and --bad. verbosity: 100 questions that ask for long
+        answers, and the same that ask for short ones.
     component
         Whose output is looked at: that of feed-forward layers, or of attention.
     system
@@ -60,11 +66,12 @@ def command(
         Prompts that make the model think before it answers.
     pair_normalize
         Pairs of prompts count the same, however far apart they are.
-    orthogonalize
-        Leave out what the direction shares with the mean of the bad prompts.
+    no_orthogonalize
+        Keep what the direction shares with the mean of the bad prompts, which is left out otherwise.
     """
-    files = _outputs(out, (good, bad))
-    sets = read_prompts(good), read_prompts(bad)
+    sources = _sources(good, bad, example)
+    files = _outputs(out, sources)
+    sets = read_prompts(sources[0]), read_prompts(sources[1])
     count = min(map(len, sets))
     if len(sets[0]) != len(sets[1]):
         note(f"{len(sets[0])} good and {len(sets[1])} bad prompts: the first {count} of each are used")
@@ -73,22 +80,38 @@ def command(
     prompts = _prompt_ids([*sets[0][:count], *sets[1][:count]], loaded, system, is_thinking=think)
     found = _activations(loaded, prompts, component)
     directions = build_directions(
-        found[:count], found[count:], is_pair_normalised=pair_normalize, is_orthogonal=orthogonalize
+        found[:count], found[count:], is_pair_normalised=pair_normalize, is_orthogonal=not no_orthogonalize
     )
     facts: dict[str, object] = {
         "format": FORMAT,
         "component": component,
         "thinking": think,
         "pair_normalize": pair_normalize,
-        "orthogonalize_control_mean": orthogonalize,
-        "good_file": str(good),
-        "bad_file": str(bad),
+        "orthogonalize_control_mean": not no_orthogonalize,
+        "good_file": str(sources[0]),
+        "bad_file": str(sources[1]),
         "pairs": count,
         "system": system,
         "model": loaded.gguf.paths[0].name,
     }
     _write(files, directions, facts)
     print(f"{files[0]}: {len(directions)} directions of {directions.shape[1]}, from {count} pairs of prompts")
+
+
+def _sources(good: Path | None, bad: Path | None, example: Example | None) -> tuple[Path, Path]:
+    """The files of both sets."""
+    if example is not None and good is None and bad is None:
+        return example_files(example)
+    if example is None and good is not None and bad is not None:
+        return good, bad
+    raise UsageError("expected --good FILE and --bad FILE, or --example verbosity instead of both")
+
+
+def example_files(example: Example) -> tuple[Path, Path]:
+    """The good and the bad prompts of an example that the package brings."""
+    folder = resources.files("whitedwarf").joinpath("data", "steering", example)
+    names = {"verbosity": ("long.txt", "short.txt")}[example]
+    return Path(str(folder / names[0])), Path(str(folder / names[1]))
 
 
 def _outputs(out: Path, sources: tuple[Path, ...]) -> tuple[Path, Path]:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from whitedwarf.cli.one_line import one_line
-from whitedwarf.model.base import Logits, Model, Span
+from whitedwarf.evals.score.likelihood import forced
+from whitedwarf.model.base import Model
 
 SHOWN_CHARACTERS = 100
 
@@ -52,15 +53,8 @@ class Row:
 
 def judged(model: Model, case: Case, chunk_tokens: int) -> Outcome:
     """The behaviour's tokens, each predicted from all before it."""
-    state, ids = model.new_state(), np.array(case.prompt + case.behaviour, np.int32)
-    first = len(case.prompt) - 1  # from here on predictions are wanted
-    for start in range(0, first, chunk_tokens):
-        model.forward([Span(state, ids[start : min(first, start + chunk_tokens)], "none")])
-    logits = [
-        model.forward([Span(state, ids[start : min(len(ids) - 1, start + chunk_tokens)], "all")])[0]
-        for start in range(first, len(ids) - 1, chunk_tokens)
-    ]
-    return _outcome(np.concatenate(logits), np.array(case.behaviour))
+    outcome = forced(model, case.prompt, case.behaviour, chunk_tokens)
+    return Outcome(-float(outcome.nll.sum()), bool(outcome.is_likeliest.all()))
 
 
 def table(rows: Sequence[Row]) -> Iterator[str]:
@@ -79,10 +73,3 @@ def table(rows: Sequence[Row]) -> Iterator[str]:
 def _shown(text: str) -> str:
     line = one_line(text)
     return line if len(line) <= SHOWN_CHARACTERS else line[: SHOWN_CHARACTERS - 1] + "…"
-
-
-def _outcome(logits: Logits, targets: np.ndarray) -> Outcome:
-    values = logits.astype(np.float64)
-    values -= values.max(axis=1, keepdims=True)
-    picked = values[np.arange(len(targets)), targets] - np.log(np.exp(values).sum(axis=1))
-    return Outcome(float(picked.sum()), bool((values.argmax(axis=1) == targets).all()))

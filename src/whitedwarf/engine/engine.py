@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from whitedwarf.engine.generation import Generation
-from whitedwarf.engine.guide import Guide
+from whitedwarf.engine.guide import Chooser, Guide
 from whitedwarf.engine.job import Job
 from whitedwarf.engine.loop import Closing, Loop
 from whitedwarf.engine.power import FULL_POWER_PERCENT, checked_power
@@ -88,6 +88,15 @@ class Engine:
         self._loop.power_percent = checked_power(percent)
 
     @property
+    def is_paused(self) -> bool:
+        """While it is, requests are taken but stand still after the pass they are in; a cancel or a close is heard."""
+        return self._loop.is_paused
+
+    @is_paused.setter
+    def is_paused(self, is_paused: bool) -> None:
+        self._loop.is_paused = is_paused
+
+    @property
     def is_running(self) -> bool:
         """Whether it answers: not after `close`, nor after a bug that ended its thread."""
         return self._thread.is_alive()
@@ -108,11 +117,13 @@ class Engine:
         *,
         session: Session | None = None,
         guide: Guide | None = None,
+        chooser: Chooser | None = None,
     ) -> Generation:
         """Queue a request -> its handle, at once.
 
         `ids` is always the whole prompt, also when continuing a session. At most min(max_tokens, context - prompt - 1)
-        tokens are generated; `guide`, of this answer alone, may end it earlier. Raises before any work:
+        tokens are generated; `guide`, of this answer alone, may end it earlier, and `chooser` take tokens in the
+        sampler's stead. Raises before any work:
         ContextOverflowError, UsageError (empty prompt, unknown id, a session of another engine), EngineBusyError,
         EngineClosedError.
         """
@@ -122,7 +133,7 @@ class Engine:
         if session is not None and not session.belongs_to(self._model):
             raise UsageError("the session belongs to another engine: make one with this engine's new_session()")
         own = session or Session(self._model, next(self._lanes), self._prefixes)
-        job = Job(next(self._keys), prompt, options, budget, own, self._chunk_tokens, guide)
+        job = Job(next(self._keys), prompt, options, budget, own, self._chunk_tokens, guide, chooser)
         self._loop.submit(job)
         return job.generation
 

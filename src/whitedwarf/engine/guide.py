@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from whitedwarf.errors import BackendError
+from whitedwarf.model.base import Logits
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +43,33 @@ class Guide(Protocol):
 
     def accept(self, token: int) -> Course:
         """This token was drawn."""
+
+
+class Chooser(Protocol):
+    """Of one answer: takes tokens out of the sampler's hands, by how likely they are. As quick as a guide, and as mute.
+
+    A scripted engine draws nothing and does not ask.
+    """
+
+    def choose(self, logits: Logits) -> int | None:
+        """The next token, whatever would be drawn from `logits` (vocab,), which stay as they are; None: draw it.
+
+        Asked before each draw. A token that is chosen takes no random number, and no guide's mask forbids it.
+        """
+
+
+def chosen_before(chooser: Chooser | None, logits: Logits) -> int | None:
+    """What `chooser` takes next. BackendError when it raises: the answer has ended then, and no other with it."""
+    if chooser is None:
+        return None
+    try:
+        return chooser.choose(logits)
+    except Exception as error:  # as below
+        log.exception("chooser_failed")
+        reason = f"{type(error).__name__}: {error}"
+        raise BackendError(
+            f"what chooses the answer's tokens failed ({reason}). This request has ended, the engine goes on"
+        ) from error
 
 
 def mask_before(guide: Guide | None) -> Mask | None:

@@ -9,7 +9,7 @@ import time
 import numpy as np
 
 from whitedwarf.engine.generation import Generation
-from whitedwarf.engine.guide import FREE, Guide, course_after, mask_before
+from whitedwarf.engine.guide import FREE, Chooser, Guide, chosen_before, course_after, mask_before
 from whitedwarf.engine.request import (
     GREEDY,
     Finished,
@@ -31,7 +31,7 @@ from whitedwarf.model.base import Ids, LogitRows, Logits, Span
 class Job:
     """`budget` is how many tokens may be generated; the session of a one-off request is nobody else's.
 
-    `chunk_tokens` is where the scheduler ends pieces anyhow; `guide` is asked after every token.
+    `chunk_tokens` is where the scheduler ends pieces anyhow; `guide` is asked after every token, `chooser` before it.
     """
 
     def __init__(
@@ -43,6 +43,7 @@ class Job:
         session: Session,
         chunk_tokens: int,
         guide: Guide | None = None,
+        chooser: Chooser | None = None,
     ) -> None:
         self.key = key
         self.session = session
@@ -54,6 +55,7 @@ class Job:
         self._budget = budget
         self._random = XorShift64Star(options.sampling.seed)
         self._guide = guide
+        self._chooser = chooser
         self._course = FREE if guide is None else guide.course
         self._chunk_tokens = chunk_tokens
         self._reused = Reused()
@@ -182,7 +184,9 @@ class Job:
         self.generation.put(Prefilled(processed, total))
 
     def _draw(self, logits: Logits) -> None:
-        token = sample(logits, self._sampling, self._random, mask_before(self._guide))
+        token = chosen_before(self._chooser, logits)
+        if token is None:
+            token = sample(logits, self._sampling, self._random, mask_before(self._guide))
         if token in self._options.stop_ids:
             self.end(FinishReason.STOP, stop_id=token)
             return

@@ -41,6 +41,7 @@ class Loop:
         self._limits = limits
         self._max_waiting = max_waiting
         self.power_percent = FULL_POWER_PERCENT  # read after every batch, set from any thread
+        self.is_paused = False  # likewise
         self._changed = threading.Condition()  # guards everything below
         self._waiting: list[Job] = []
         self._running: list[Job] = []  # changed by the engine thread only
@@ -159,10 +160,15 @@ class Loop:
                 _fail([job], error, "gave logits that no token can be drawn from")
 
     def _rest(self, work_s: float) -> None:
-        """Do nothing for a while, but hear cancels, other settings, and that the engine closes in haste."""
+        """Do nothing for a while, but hear cancels, other settings, and that the engine closes in haste.
+
+        A pause is a rest without an end, unless nothing runs or the engine closes.
+        """
         began_s = time.monotonic()
         while self._closing is not Closing.CANCEL:
             left_s = began_s + rest_s(work_s, self.power_percent) - time.monotonic()
+            if self.is_paused and self._closing is None and self._running:
+                left_s = CANCEL_STEP_S
             if left_s <= 0:
                 return
             with self._changed:

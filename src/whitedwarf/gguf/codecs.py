@@ -1,8 +1,8 @@
 """Tensor bytes to numbers and back, for every tensor type this project meets (model.md 5.1, 5.3).
 
 `decode` is the truth the kernels are tested against: it is bit-equal to the public `gguf` package wherever the result
-is a number. `encode` makes valid blocks: Q8_0 and MXFP4 bit-equal to that package, Q4_K, Q2_K and IQ2_XXS by least
-squares.
+is a number. `encode` makes the blocks that ggml makes, bit for bit: it is the reference of the native encoders
+(`encoder.py`), and slow where there is a search (Q4_K, Q2_K and IQ2_XXS).
 Both work in pieces of whole blocks, so nothing bigger than the result is ever held.
 
 It does not know names, files or which tensor deserves which type.
@@ -15,7 +15,8 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from whitedwarf.gguf import codecs_iq, codecs_k, codecs_plain, encode_k
+from whitedwarf.gguf import codecs_iq, codecs_k, codecs_plain, encode_iq2, encode_k
+from whitedwarf.gguf.column_weights import column_energy, prepared
 from whitedwarf.gguf.types import GgmlType
 
 Bytes = NDArray[np.uint8]
@@ -48,7 +49,7 @@ _ENCODERS: dict[GgmlType, Callable[[Floats, Floats | None], Bytes]] = {
     GgmlType.MXFP4: codecs_plain.encode_mxfp4,
     GgmlType.Q2_K: encode_k.encode_q2_k,
     GgmlType.Q4_K: encode_k.encode_q4_k,
-    GgmlType.IQ2_XXS: codecs_iq.encode_iq2_xxs,
+    GgmlType.IQ2_XXS: encode_iq2.encode_iq2_xxs,
 }
 
 ENCODABLE_TYPES = frozenset(_ENCODERS)
@@ -81,28 +82,20 @@ def encode(values: Floats, type: GgmlType, weights: Floats | None = None) -> Byt
         raise ValueError("expected an array of rows, got a single number")
     type.row_bytes(values.shape[-1])
     if weights is None and type is GgmlType.IQ2_XXS:
-        weights = codecs_iq.column_energy(values)
+        weights = column_energy(values)
     return _encode_pieces(values, type, weights)
 
 
 def _encode_pieces(values: Floats, type: GgmlType, weights: Floats | None) -> Bytes:
     size = type.block_size
     blocks = np.ascontiguousarray(values, np.float32).reshape(-1, size)
-    importance = None if weights is None else _Importance.of(_near_one(weights), values.shape, size)
+    importance = None if weights is None else _Importance.of(prepared(weights, size), values.shape, size)
     out = np.empty((len(blocks), type.block_bytes), np.uint8)
-    with np.errstate(over="ignore"):  # of squared errors only; what is stored is checked where it is rounded
+    with np.errstate(over="ignore", invalid="ignore"):  # of squares only; what is stored is checked where it is rounded
         for piece in _pieces(len(blocks), type):
             chosen = None if importance is None else importance.rows(piece)
             out[piece] = _ENCODERS[type](blocks[piece], chosen)
     return out.reshape(-1)
-
-
-def _near_one(weights: Floats) -> Floats:
-    """Only ratios of importances matter; a power of two keeps every bit and keeps large ones from overflowing."""
-    largest = float(weights.max(initial=0))
-    if not 0 <= largest < np.inf or weights.min(initial=0) < 0:
-        raise ValueError("importances must be finite and not negative")
-    return np.ldexp(weights.astype(np.float32, copy=False), -int(np.frexp(largest)[1]))
 
 
 @dataclass(frozen=True, slots=True)

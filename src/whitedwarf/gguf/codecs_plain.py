@@ -21,6 +21,7 @@ def _half_scales() -> Floats:
 
 
 HALF_SCALES = _half_scales()
+LARGEST_SEARCHED = np.float32(2.0**26)
 
 
 def halves_to_floats(data: Bytes) -> Floats:
@@ -33,14 +34,31 @@ def floats_to_halves(values: Floats) -> Bytes:
     with np.errstate(over="ignore"):
         halves = values.astype(np.float16)
     if not np.isfinite(halves).all():
-        raise ValueError(f"expected finite numbers within float16's ±65504, got {_worst(values)}; use BF16 or F32")
+        raise beyond_float16(_worst(values))
     return halves.view(np.uint8)
 
 
 def require_finite(values: Floats) -> None:
     """A block format has no way to write infinities; they would spoil all their neighbours silently."""
     if not np.isfinite(values).all():
-        raise ValueError("expected finite numbers, got inf or nan; a quantised type cannot hold them")
+        raise not_finite()
+
+
+def require_searchable(values: Floats) -> None:
+    """The same for formats with a search, none of which reaches as far as 2^26: sums of squares could overflow."""
+    require_finite(values)
+    if (np.abs(values) > LARGEST_SEARCHED).any():
+        raise beyond_float16(_worst(values))
+
+
+def beyond_float16(value: float) -> ValueError:
+    """What to say about a value or a scale that float16 cannot hold."""
+    return ValueError(f"expected finite numbers within float16's ±65504, got {value}; use BF16 or F32")
+
+
+def not_finite() -> ValueError:
+    """What to say about a block with an infinity in it."""
+    return ValueError("expected finite numbers, got inf or nan; a quantised type cannot hold them")
 
 
 def _worst(values: Floats) -> float:

@@ -5,7 +5,7 @@ complete or not at all; beside the mapped files memory holds a few row pieces, w
 experts become MXFP4 bit for bit. It knows neither the command line nor where checkpoints come from.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,8 +83,8 @@ def convert(
     with SafetensorsSource(folder) as source:
         plan = plan_conversion(source, hp, options.outtype, options.choose_type, options.include_mtp)
         metadata = {
-            **_general(folder, hp, plan, options),
-            **tokenizer_metadata(folder, config, hp.vocab_size),
+            **checkpoint_metadata(folder, config, hp, options),
+            "general.file_type": (ValueType.UINT32, file_type(plan.tensors)),
         }
         entries = [(tensor.name, tensor.type, tensor.shape) for tensor in plan.tensors]
         writer = _writer(folder, target, metadata, entries, options.num_shards, source.paths)
@@ -108,15 +108,19 @@ def _writer(
         raise FileFormatError(f"{folder}: cannot be written as GGUF: {error}") from error
 
 
-def _general(folder: Path, hp: Hyperparameters, plan: ConversionPlan, options: ConvertOptions) -> TypedMetadata:
+def checkpoint_metadata(
+    folder: Path, config: Mapping[str, object], hp: Hyperparameters, options: ConvertOptions
+) -> TypedMetadata:
+    """Everything but `general.file_type`, which depends on what is made of the tensors."""
     license_entry = {} if options.license is None else {"general.license": (ValueType.STRING, options.license)}
     return {
         **to_metadata(hp),
         "general.type": (ValueType.STRING, "model"),
         "general.name": (ValueType.STRING, options.name or folder.resolve().name),
         **license_entry,
-        "general.file_type": (ValueType.UINT32, file_type(plan.tensors)),
+        "general.file_type": (ValueType.UINT32, 0),
         "general.quantization_version": (ValueType.UINT32, _QUANTIZATION_VERSION),
+        **tokenizer_metadata(folder, config, hp.vocab_size),
     }
 
 

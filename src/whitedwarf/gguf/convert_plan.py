@@ -253,7 +253,7 @@ def _native_type(part: SourcePart) -> GgmlType:
     return PLAIN_TYPES[part.weight.dtype]
 
 
-_FILE_TYPES: Mapping[GgmlType, int] = {
+FILE_TYPES: Mapping[GgmlType, int] = {
     GgmlType.F32: 0,
     GgmlType.F16: 1,
     GgmlType.Q8_0: 7,
@@ -267,4 +267,4 @@ _FILE_TYPES: Mapping[GgmlType, int] = {
 
 def file_type(tensors: Iterable[PlannedTensor]) -> int:
     """`general.file_type` after the routed experts, which are nearly all of a model."""
-    return next(_FILE_TYPES[tensor.type] for tensor in tensors if tensor.name.endswith("ffn_gate_exps.weight"))
+    return next(FILE_TYPES[tensor.type] for tensor in tensors if tensor.name.endswith("ffn_gate_exps.weight"))

@@ -1,7 +1,8 @@
 """Encoders of Q4_K and Q2_K: a weighted range fit per group, then small integer scales per block (model.md 5.3).
 
-Inside, everything lies (elements, groups): one column is one group, and a sum over axis 0 adds in index order, as the
-sequential original does. Weights of None mean "no imatrix" and choose the other, cheaper recipe of the same section.
+Inside, everything lies (elements, groups): one column is one group. Sums add in index order, so that the bytes are
+those of the sequential original and of the native encoders (`native/quantize_k.h`), whose reference this is. Weights of
+None mean "no imatrix" and choose the other, cheaper recipe of the same section.
 """
 
 from collections.abc import Callable
@@ -10,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from whitedwarf.gguf.codecs_plain import floats_to_halves, halves_to_floats, require_finite
-from whitedwarf.gguf.fit import RangeSearch, fit_range, fit_scale
+from whitedwarf.gguf.codecs_plain import floats_to_halves, halves_to_floats, require_searchable
+from whitedwarf.gguf.fit import RangeSearch, fit_range, fit_scale, ordered_sum, whole_codes
 
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float32]
@@ -30,10 +31,15 @@ class _Layout:
     own_importance: Callable[[Floats], Floats]  # without an imatrix
 
 
+def row_squares(rows: Floats) -> Floats:
+    """(rows, columns) -> (rows,): sums of squares in index order."""
+    return ordered_sum(np.square(np.ascontiguousarray(rows.T)))
+
+
 def _q4_importance(blocks: Floats) -> Floats:
-    groups = blocks.reshape(-1, 8, 32)
-    spread = np.sqrt(np.square(groups).mean(axis=2, keepdims=True, dtype=np.float32))
-    importance: Floats = (spread + np.abs(groups)).reshape(blocks.shape)
+    groups = blocks.reshape(-1, 32)
+    spread = np.sqrt(row_squares(groups) / np.float32(32))
+    importance: Floats = (spread[:, None] + np.abs(groups)).reshape(blocks.shape)
     return importance
 
 
@@ -69,11 +75,11 @@ def encode_q2_k(blocks: Floats, weights: Floats | None = None) -> Bytes:
 
 
 def _encode(blocks: Floats, weights: Floats | None, layout: _Layout) -> _Encoded:
-    require_finite(blocks)
+    require_searchable(blocks)
     values, importance = _columns(blocks, layout), _columns(_importance(blocks, weights, layout), layout)
     search = layout.search if weights is None else layout.weighted_search
     fit = fit_range(values, importance, layout.max_code, search)
-    of_group = None if weights is None else _by_block(importance.sum(axis=0), layout)
+    of_group = None if weights is None else _by_block(ordered_sum(importance), layout)
     scale, small_scales = _share(_by_block(fit.scale, layout), of_group, layout.max_small)
     offset, small_offsets = _share(_by_block(fit.offset, layout), of_group, layout.max_small)
     scales = (halves_to_floats(scale) * small_scales).reshape(-1)
@@ -85,8 +91,8 @@ def _encode(blocks: Floats, weights: Floats | None, layout: _Layout) -> _Encoded
 def _importance(blocks: Floats, weights: Floats | None, layout: _Layout) -> Floats:
     if weights is None:
         return layout.own_importance(blocks)
-    variance = np.square(blocks).mean(axis=1, keepdims=True, dtype=np.float32) * np.float32(layout.variance_factor)
-    weighted: Floats = weights * np.sqrt(variance + np.square(blocks))
+    variance = np.float32(layout.variance_factor) * row_squares(blocks) / np.float32(256)
+    weighted: Floats = weights * np.sqrt(variance[:, None] + np.square(blocks))
     return weighted
 
 
@@ -118,16 +124,17 @@ def _share(values: Floats, weights: Floats | None, max_small: int) -> tuple[Byte
 
 def _share_largest(values: Floats, max_small: int) -> tuple[Floats, Floats]:
     """One float per block so that its largest group gets `max_small`; the others the nearest integer share."""
-    largest = values.max(axis=0)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        small = np.minimum(np.rint(values * (np.float32(max_small) / largest)), max_small)
-    return largest / np.float32(max_small), np.where((largest > 0) & np.isfinite(small), small, np.float32(0))
+    largest = np.maximum(values.max(axis=0), 0)
+    with np.errstate(divide="ignore", over="ignore"):
+        inverse = np.float32(max_small) / largest
+    small = whole_codes(np.where(np.isfinite(inverse), inverse, np.float32(0)) * values, max_small)
+    return largest / np.float32(max_small), small
 
 
 def _requantise(values: Floats, codes: Floats, scales: Floats, offsets: Floats, max_code: int) -> Floats:
     """Codes for the scales as stored; a group whose stored scale is zero keeps the codes of its fit."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        stored = np.clip(np.rint((values + offsets) / scales), 0, max_code)
+        stored = whole_codes((values + offsets) / scales, max_code)
     return np.where(scales != 0, stored, codes)
 
 

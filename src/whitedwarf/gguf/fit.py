@@ -1,7 +1,8 @@
 """Least squares for block formats: the best scale (and offset) for integer codes of a few bits (model.md 5.3).
 
-Arrays lie (elements, groups): one column is one group and every column is fitted on its own. Sums go over axis 0, which
-numpy adds in index order. Rounding is to nearest, halves to even.
+Arrays lie (elements, groups): one column is one group and every column is fitted on its own. Sums go over axis 0, in
+index order (`ordered_sum`): these are the very bits of the sequential original, and of `native/quantize_lanes.h`, which
+does the same much faster. Rounding is to nearest, halves to even.
 """
 
 from dataclasses import dataclass
@@ -36,20 +37,39 @@ class RangeFit:
     codes: Floats  # (elements, groups), whole numbers
 
 
+def ordered_sum(values: Floats) -> Floats:
+    """(elements, groups) -> (groups,), one element after the other; numpy's own sum goes in pairs at times."""
+    total: Floats = values[0].copy()
+    for row in values[1:]:
+        total += row
+    return total
+
+
+def whole_codes(values: Floats, max_code: int) -> Floats:
+    """The nearest whole numbers 0..max_code; not-a-numbers become zero."""
+    limit = np.float32(max_code)
+    return np.rint(np.where(values > 0, np.minimum(values, limit), np.float32(0)))
+
+
 def fit_range(values: Floats, weights: Floats, max_code: int, search: RangeSearch) -> RangeFit:
     """Fit scale and offset of every group; a group without any range gets scale 0 and codes 0."""
-    low = np.minimum(values.min(axis=0), 0)
-    flat = values.max(axis=0) - low < TINY
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # of trials that are then not taken
+        return _fit_range(values, weights, max_code, search)
+
+
+def _fit_range(values: Floats, weights: Floats, max_code: int, search: RangeSearch) -> RangeFit:
+    start = low = np.minimum(values.min(axis=0), 0)
+    flat = ~(values.max(axis=0) > low) | ~np.isfinite(np.float32(max_code) / (values.max(axis=0) - low))
     high = np.where(flat, low + 1, values.max(axis=0))
-    scale = (high - low) / np.float32(max_code)
-    codes = _codes(values, low, 1 / scale, max_code)
+    inverse = np.float32(max_code) / (high - low)
+    scale = 1 / inverse
+    codes = whole_codes(inverse * (values - low), max_code)
     best = _error(values, weights, codes, scale, low, search)
-    sum_w, sum_x = weights.sum(axis=0), (weights * values).sum(axis=0)
-    start = low
+    sum_w, sum_x = ordered_sum(weights), ordered_sum(weights * values)
     for index in range(search.num_steps + 1):
         # The range is measured from the best offset so far, not from the smallest value: the original drifts this way.
         inverse = search.numerator(index, max_code) / (high - low)
-        trial = _codes(values, low, inverse, max_code)
+        trial = whole_codes(inverse * (values - low), max_code)
         trial_scale, trial_low, solvable = _solve(values, weights, trial, sum_w, sum_x)
         error = _error(values, weights, trial, trial_scale, trial_low, search)
         better = solvable & (error < best)
@@ -61,13 +81,18 @@ def fit_range(values: Floats, weights: Floats, max_code: int, search: RangeSearc
 
 
 def fit_scale(values: Floats, weights: Floats, max_code: int) -> tuple[Floats, Floats]:
-    """One scale for non-negative values: (groups,) scales and (elements, groups) whole codes 0..max_code."""
-    largest = values.max(axis=0)
-    empty = largest < TINY
+    """One scale for values that are nearly all non-negative: (groups,) scales, (elements, groups) whole codes.
+
+    Codes are 0..max_code, kept as the original keeps them, in bytes: one below zero (of IQ2_XXS's weights that changed
+    sides) counts as 255 wherever it is read again.
+    """
+    largest = np.maximum(values.max(axis=0), 0)
+    empty = ~(largest >= TINY)
     largest = np.where(empty, np.float32(1), largest)
-    codes = _best_start(values, weights, largest, max_code)
-    sum_xl = (weights * values * codes).sum(axis=0)
-    sum_ll = (weights * codes * codes).sum(axis=0)
+    whole = _best_start(values, weights, largest, max_code)
+    sum_xl = ordered_sum(weights * values * whole)
+    sum_ll = ordered_sum(weights * whole * whole)
+    codes = _as_bytes(whole)
     for _ in range(5):
         if not _sweep(values, weights, codes, sum_xl, sum_ll, max_code):
             break
@@ -76,15 +101,14 @@ def fit_scale(values: Floats, weights: Floats, max_code: int) -> tuple[Floats, F
     return scale, np.where(empty, np.float32(0), codes)
 
 
-def _codes(values: Floats, low: Floats, inverse: Floats, max_code: int) -> Floats:
-    return np.clip(np.rint(inverse * (values - low)), 0, max_code)
+def _as_bytes(codes: Floats) -> Floats:
+    return np.where(codes < 0, codes + np.float32(256), codes)
 
 
 def _error(values: Floats, weights: Floats, codes: Floats, scale: Floats, low: Floats, search: RangeSearch) -> Floats:
     difference = scale * codes + low - values
     cost = np.abs(difference) if search.is_absolute else np.square(difference)
-    total: Floats = (weights * cost).sum(axis=0)
-    return total
+    return ordered_sum(weights * cost)
 
 
 def _solve(
@@ -92,7 +116,7 @@ def _solve(
 ) -> tuple[Floats, Floats, NDArray[np.bool_]]:
     """Weighted least squares for scale and low end; a positive low end is not representable and becomes zero."""
     weighted = weights * codes
-    sum_l, sum_ll, sum_xl = weighted.sum(axis=0), (weighted * codes).sum(axis=0), (weighted * values).sum(axis=0)
+    sum_l, sum_ll, sum_xl = ordered_sum(weighted), ordered_sum(weighted * codes), ordered_sum(weighted * values)
     determinant = sum_w * sum_ll - sum_l * sum_l
     solvable = determinant > 0
     safe = np.where(solvable, determinant, np.float32(1))
@@ -103,20 +127,25 @@ def _solve(
 
 
 def _best_start(values: Floats, weights: Floats, largest: Floats, max_code: int) -> Floats:
-    """Codes of the best of nine slightly different scales; the plain one wins ties."""
-    chosen: Floats | None = None
-    best: Floats | None = None
-    for shift in (0, -4, -3, -2, -1, 1, 2, 3, 4):
+    """Whole codes, also below zero, of the best of nine slightly different scales; the plain one wins ties."""
+    chosen = np.float32(max_code) / largest
+    first = _as_bytes(_rounded(chosen * values))
+    best = _square_error(values, weights, first, chosen)
+    for shift in (-4, -3, -2, -1, 1, 2, 3, 4):
         inverse = (np.float32(0.1) * np.float32(shift) + np.float32(max_code)) / largest
-        codes = np.clip(np.rint(inverse * values), 0, max_code)
-        error = (weights * np.square(values - (1 / inverse) * codes)).sum(axis=0)
-        if chosen is None or best is None:
-            chosen, best = codes, error
-            continue
+        error = _square_error(values, weights, np.minimum(_rounded(inverse * values), np.float32(max_code)), inverse)
         better = error < best
-        chosen, best = np.where(better, codes, chosen), np.where(better, error, best)
-    assert chosen is not None
-    return chosen
+        chosen, best = np.where(better, inverse, chosen), np.where(better, error, best)
+    return np.minimum(_rounded(chosen * values), np.float32(max_code))
+
+
+def _square_error(values: Floats, weights: Floats, codes: Floats, inverse: Floats) -> Floats:
+    difference: Floats = values - (np.float32(1) / inverse) * codes
+    return ordered_sum(weights * difference * difference)
+
+
+def _rounded(values: Floats) -> Floats:
+    return np.rint(np.maximum(values, np.float32(-255)))
 
 
 def _sweep(values: Floats, weights: Floats, codes: Floats, sum_xl: Floats, sum_ll: Floats, max_code: int) -> bool:
@@ -126,10 +155,10 @@ def _sweep(values: Floats, weights: Floats, codes: Floats, sum_xl: Floats, sum_l
         rest_xl, rest_ll = sum_xl - weight * value * code, sum_ll - weight * code * code
         usable = (rest_xl > 0) & (rest_ll > 0)
         ratio = np.divide(value * rest_ll, rest_xl, out=np.zeros_like(value), where=usable)
-        trial = np.clip(np.rint(ratio), 0, max_code)
+        trial = _rounded(np.minimum(ratio, np.float32(max_code)))
         trial_xl, trial_ll = rest_xl + weight * value * trial, rest_ll + weight * trial * trial
         better = usable & (trial != code) & (trial_xl * trial_xl * sum_ll > sum_xl * sum_xl * trial_ll)
-        np.copyto(code, trial, where=better)
+        np.copyto(code, _as_bytes(trial), where=better)
         np.copyto(sum_xl, trial_xl, where=better)
         np.copyto(sum_ll, trial_ll, where=better)
         changed = changed or bool(better.any())

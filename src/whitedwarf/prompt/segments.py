@@ -3,7 +3,9 @@
 Ordinary text can never turn into a control token, whatever it spells; that is the whole point of the two types.
 """
 
+import functools
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from whitedwarf.prompt.special import RENDERED_CHAT_TOKENS, SpecialToken
@@ -25,10 +27,13 @@ class Control:
 
 Segment = Text | Control
 
-_RENDERED = re.compile("(" + "|".join(re.escape(token) for token in RENDERED_CHAT_TOKENS) + ")")
 
-
-def parse_rendered(text: str) -> list[Segment]:
-    """Split an already rendered chat at the seven spellings that rendered text may use."""
-    pieces = _RENDERED.split(text)  # text, spelling, text, spelling, … text
+def parse_rendered(text: str, tokens: Sequence[SpecialToken] = RENDERED_CHAT_TOKENS) -> list[Segment]:
+    """Split an already rendered chat at the spellings of control tokens; by default the seven that it may use."""
+    pieces = _spellings(tuple(tokens)).split(text)  # text, spelling, text, spelling, … text
     return [Control(SpecialToken(piece)) if i % 2 else Text(piece) for i, piece in enumerate(pieces) if piece]
+
+
+@functools.cache
+def _spellings(tokens: tuple[SpecialToken, ...]) -> re.Pattern[str]:
+    return re.compile("(" + "|".join(map(re.escape, tokens)) + ")")

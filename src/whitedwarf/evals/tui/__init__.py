@@ -1,0 +1,1 @@
+"""The split screen of an exam: the only place that knows textual."""
