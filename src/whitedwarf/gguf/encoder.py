@@ -72,6 +72,8 @@ def make_encoder(threads: int = 0) -> Encoder:
         from whitedwarf._native import Kernels
     except ImportError:
         return ReferenceEncoder()
+    if not hasattr(Kernels, "encode"):  # an editable install whose native part was not built again
+        return ReferenceEncoder()
     return NativeEncoder(Kernels(threads))
 
 
