@@ -42,6 +42,7 @@ real-parts: $(VENV)/installed-test
 	@$(BIN)/python scripts/install_real_parts.py
 
 test: lint real-parts
+	$(BIN)/whitedwarf eval --self-test-extractors
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 bench: $(VENV)/installed

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ def peers(tokens: int = 512, ours: float | None = 20, theirs: float | None = 10,
     """A document of `bench peers` with one point."""
 
     def side(rate: float | None) -> dict[str, Any] | None:
-        return None if rate is None else {"tokens_per_s": rate, "quartiles": [rate - 1, rate + 1]}
+        return None if rate is None else {"tokens_per_s": rate, "quartiles": [0.95 * rate, 1.05 * rate]}
 
     point = {"kind": "prefill", "tokens": tokens, "depth": 0, "limit_tokens_per_s": 40}
     machine = MACHINE | ({"time": time} if time else {})
@@ -49,9 +50,9 @@ def peers(tokens: int = 512, ours: float | None = 20, theirs: float | None = 10,
     }
 
 
-def spoilt() -> dict[str, Any]:
+def spoilt(rate: object) -> dict[str, Any]:
     document = peers()
-    document["points"][0]["ours"]["tokens_per_s"] = "fast"
+    document["points"][0]["ours"]["tokens_per_s"] = rate
     return document
 
 
@@ -118,7 +119,9 @@ def test_a_side_that_failed_is_left_out(tmp_path: Path) -> None:
         ([], "no speeds of a model"),
         ({}, "no speeds of a model"),
         ({"points": [{}], "theirs": "x"}, "no whole document of `bench` (KeyError"),
-        (spoilt(), "no whole document of `bench` (ValueError"),
+        (spoilt("fast"), "no whole document of `bench` (ValueError"),
+        (spoilt(math.nan), "a rate of nan between"),
+        (spoilt(0), "a rate of 0.0 between"),
         ({"samples": [{"sequences": 1}], "machine": MACHINE, "model": "m"}, "no whole document"),
         (
             {"tests": [{"n_prompt": 1, "n_gen": 0, "n_depth": 0, "samples_ts": []}], "machine": MACHINE, "model": "m"},
@@ -217,7 +220,7 @@ def test_a_page_that_drifted_is_told_and_made_again(call: Callable[..., tuple[in
     assert (code, "has other figures than its result files" in err) == (1, True)
     assert page.read_text().endswith(f"-->\n{END}\n")
     assert call("table", "--into", page)[0] == 0
-    assert "| m | prefill 512 | 20.0 (19.0–21.0) | 10.0 (9.00–11.0) | 2.00 | 50 % |" in page.read_text()
+    assert "| m | prefill 512 | 20.0 (19.0–21.0) | 10.0 (9.50–10.5) | 2.00 | 50 % |" in page.read_text()
     assert call("table", "--into", page, "--check")[0] == 0
     written(tmp_path, "a.json", peers(ours=21))
     assert call("table", "--into", page, "--check")[0] == 1

@@ -175,6 +175,18 @@ def test_what_cannot_be_done_is_told(words: list[str], code: int, told: str, ask
     assert (found, told in err) == (code, True), err
 
 
+def test_no_file_takes_the_place_of_another(ask: Call, tmp_path: Path, babbler: Path) -> None:
+    new = str(tmp_path / "new")
+    code, _, err = ask(["--trace", new, "--json", new])
+    assert (code, "are the same file" in err) == (2, True)
+    code, _, err = ask(["--json", CASES])
+    assert (code, "which is being read" in err) == (2, True)
+    before = babbler.read_bytes()
+    code, _, err = ask(["-m", str(babbler), "--json", str(babbler)])
+    assert (code, "which is being read" in err) == (2, True)
+    assert babbler.read_bytes() == before
+
+
 def test_an_exam_that_is_too_long_or_not_there_is_refused(in_process: Call) -> None:
     code, _, err = in_process(["eval", "--plain", "--cases", CASES, "-n", "1000000"])
     assert (code, "the most is 1000000" in err) == (2, True)
@@ -195,3 +207,12 @@ def test_think_max_needs_more_context_than_nano_has(ask: Call) -> None:
     assert "--think-max needs a context of 393216, here are 32768: using --think" in err
     assert document(out)["settings"]["thinking"] == "high"
     assert code in (0, 1)
+
+
+def test_the_page_names_flags_that_exist_and_all_of_the_exams_own(in_process: Call) -> None:
+    flag = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]+")
+    page = (Path(__file__).parents[2] / "docs" / "eval.md").read_text()
+    helped = in_process(["eval", "--help"])[1]
+    own = helped.partition("Exam:")[2]
+    assert set(flag.findall(page)) <= set(flag.findall(helped))
+    assert set(flag.findall(own)) - set(flag.findall(page)) == {"--think", "--help"}

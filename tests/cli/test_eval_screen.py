@@ -140,6 +140,57 @@ def test_plain_text_that_is_interrupted_has_its_report_and_trace(
     assert 1 <= [part.facts["status"] for part in trace.cases].count("STOPPED") <= int(parallel)
 
 
+def test_a_killed_exam_is_gone_on_with_and_comes_out_the_same(environment: dict[str, str], tmp_path: Path) -> None:
+    def examine(*words: str) -> "subprocess.Popen[str]":
+        command = [sys.executable, *COMMAND, "--plain", *words]
+        return subprocess.Popen(command, env=environment, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+
+    with examine("--trace", "killed", *SLOWLY) as child:
+        deadline_s = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline_s and not _has_a_case(tmp_path / "killed"):
+            time.sleep(0.02)
+        child.kill()
+    killed = read_trace_file(tmp_path / "killed")
+    assert killed.cases
+    with examine("--resume-trace", "killed", "--json", "killed.json") as child:
+        child.communicate(timeout=PATIENCE_S)
+    with examine("--json", "whole.json", "--expect", "killed.json") as child:
+        child.communicate(timeout=PATIENCE_S)
+    assert child.returncode == 0
+    assert [part.number for part in read_trace_file(tmp_path / "killed").cases] == [1, 2, 3, 4]
+
+
+def _has_a_case(path: Path) -> bool:
+    return path.exists() and b"MODEL_OUTPUT_END" in path.read_bytes()
+
+
+@pytest.mark.parametrize("parallel", ["1", "2"])
+def test_nobody_who_reads_is_no_traceback(parallel: str, environment: dict[str, str], tmp_path: Path) -> None:
+    words = [sys.executable, *COMMAND, "--plain", "--parallel", parallel]
+    with subprocess.Popen(
+        words, env=environment, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        child.stdout.close()
+        assert child.stderr is not None
+        err = child.stderr.read()
+        assert child.wait(PATIENCE_S) == 1
+    assert b"Traceback" not in err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_a_full_disk_behind_the_output_is_one_line(environment: dict[str, str], tmp_path: Path) -> None:
+    words = [sys.executable, *COMMAND, "--plain", "--trace", "trace"]
+    with Path("/dev/full").open("w") as full:
+        child = subprocess.run(
+            words, env=environment, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert child.returncode == 1
+    assert child.stderr.splitlines()[-1] == "whitedwarf: [Errno 28] No space left on device"
+    assert read_trace_file(tmp_path / "trace").fault is None
+
+
 def _is_answering(folder: Path) -> bool:
     path = folder / "trace"
     return path.exists() and path.stat().st_size > 0

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,9 +13,12 @@ from whitedwarf.bench.serve_process import started
 from whitedwarf.cli.loading import open_model
 from whitedwarf.cli.perplexity import PREFIX_TOKENS, measure
 from whitedwarf.config import ModelSettings
+from whitedwarf.evals.score import measuring
 from whitedwarf.evals.score.case_files import read_manifest
 from whitedwarf.evals.score.golden_vectors import read_golden
-from whitedwarf.evals.score.likelihood import forced
+from whitedwarf.evals.score.likelihood import Forced, forced
+from whitedwarf.evals.score.measuring import Score
+from whitedwarf.evals.score.score_part import ScorePart
 from whitedwarf.evals.score.score_table import read_table
 
 InProcess = Callable[[Sequence[str]], tuple[int, str, str]]
@@ -111,6 +115,54 @@ def test_a_steered_model_scores_otherwise(in_process: InProcess, collected: Path
     code, out, _ = in_process(["score", "compare", str(tmp_path / "a.tsv"), str(tmp_path / "b.tsv")])
     assert code == 0
     assert "cases 3, " in out
+
+
+def test_what_was_measured_before_a_stop_is_not_measured_again(
+    in_process: InProcess, collected: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, out, part = tmp_path / "whole.tsv", tmp_path / "out.tsv", tmp_path / "out.tsv.part"
+    in_process(["score", "run", str(collected), "-o", str(whole)])
+    runs: list[str] = []
+    scored = measuring.forced
+
+    def stopping(*words: Any) -> Forced:
+        runs.append("run")
+        if len(runs) == 3:
+            raise KeyboardInterrupt
+        return scored(*words)
+
+    monkeypatch.setattr(measuring, "forced", stopping)
+    with pytest.raises(SystemExit, match="130"):
+        in_process(["score", "run", str(collected), "-o", str(out)])
+    assert part.exists()
+    assert not out.exists()
+    part.write_text(part.read_text() + '{"id": "colour", "pro')  # cut off in the middle of a line
+    code, _, err = in_process(["score", "run", str(collected), "-o", str(out)])
+    assert code == 0
+    assert "has 2 of 3 cases: going on from there" in err
+    assert len(runs) == 4
+    assert out.read_bytes() == whole.read_bytes()
+    assert not part.exists()
+
+
+@pytest.mark.parametrize("text", ["", "{}\n", "\udcff", '{"backend": "cpu"}\n{"id": "x"}\n'])
+def test_a_part_of_something_else_counts_as_none(
+    in_process: InProcess, collected: Path, tmp_path: Path, text: str
+) -> None:
+    part = tmp_path / "out.tsv.part"
+    part.write_bytes(text.encode("utf-8", "surrogateescape"))
+    code, _, err = in_process(["score", "run", str(collected), "-o", str(tmp_path / "out.tsv")])
+    assert code == 0
+    assert "going on" not in err
+    assert not part.exists()
+
+
+def test_other_settings_do_not_go_on_from_a_part(collected: Path, tmp_path: Path) -> None:
+    part = ScorePart(tmp_path / "out.tsv", {"quality": False})
+    part.begin([])
+    part.add(Score("a", 1, 1, 0.1, True, 1))
+    assert part.scores() == [Score("a", 1, 1, 0.1, True, 1)]
+    assert ScorePart(tmp_path / "out.tsv", {"quality": True}).scores() == []
 
 
 def test_two_tables_are_compared(in_process: InProcess, collected: Path, tmp_path: Path) -> None:

@@ -7,8 +7,11 @@ import pytest
 from fakes.official_endpoint import KEY, FakeEndpoint, running
 from whitedwarf.cli import score_collect
 from whitedwarf.cli.main import main
+from whitedwarf.evals.score.api_key import ApiKey
 from whitedwarf.evals.score.case_files import read_manifest
+from whitedwarf.evals.score.endpoint import Endpoint
 from whitedwarf.evals.score.official_vectors import read_official
+from whitedwarf.evals.score.retries import AskAgainError
 
 Collect = Callable[..., tuple[int, str, str]]
 PROMPTS = {"one": "What is one?", "two": "Two — and what then?\nSay it.", "three": "3"}
@@ -341,3 +344,20 @@ def test_ctrl_c_keeps_what_has_come(
         collect()
     assert [case.id for case in read_manifest(tmp_path / "set")] == ["one", "two"]
     assert not list((tmp_path / "set").rglob("*.partial"))
+
+
+def test_an_endpoint_that_falls_silent_is_left(endpoint: FakeEndpoint) -> None:
+    endpoint.faults = ["silence"]
+    with pytest.raises(AskAgainError, match="no whole answer"):
+        Endpoint(f"{endpoint.url}/chat/completions", ApiKey(KEY), silence_s=0.1).ask({"messages": [{"content": "x"}]})
+
+
+def test_answers_with_thoughts_are_no_vectors(collect: Collect, endpoint: FakeEndpoint, tmp_path: Path) -> None:
+    assert collect("--thinking", "enabled")[0] == 0
+    assert endpoint.bodies[0]["thinking"] == {"type": "enabled"}
+    assert not (tmp_path / "set" / "official.vec").exists()
+
+
+def test_nothing_is_said_about_thinking_where_that_is_wished(collect: Collect, endpoint: FakeEndpoint) -> None:
+    assert collect("--thinking", "omit")[0] == 0
+    assert "thinking" not in endpoint.bodies[0]

@@ -250,3 +250,23 @@ def test_either_an_example_or_both_sets_are_given(steer: Callable[..., tuple[int
     code, _, err = steer("build", *words, "--out", "v.f32")
     assert code == 2
     assert "expected --good FILE and --bad FILE, or --example verbosity" in err
+
+
+def test_the_part_shared_with_the_bad_prompts_can_be_kept(
+    steer: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    (tmp_path / "good").write_text("\n".join(SUMS))
+    (tmp_path / "bad").write_text("\n".join(OTHERS))
+    assert steer("build", "--good", "good", "--bad", "bad", "--out", "without.f32")[0] == 0
+    assert steer("build", "--good", "good", "--bad", "bad", "--out", "with.f32", "--no-orthogonalize")[0] == 0
+    without, kept = (np.fromfile(tmp_path / f"{name}.f32", "<f4") for name in ("without", "with"))
+    assert json.loads((tmp_path / "with.json").read_text())["orthogonalize_control_mean"] is False
+    assert not np.allclose(without, kept, atol=1e-3)
+
+
+def test_the_page_names_only_flags_that_exist(in_process: Call) -> None:
+    flag = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
+    commands = ("steer build", "steer sweep", "run", "serve")
+    known = {found for name in commands for found in flag.findall(in_process([*name.split(), "--help"])[1])}
+    page = Path(__file__).parents[2] / "docs" / "steering.md"
+    assert set(flag.findall(page.read_text(encoding="utf-8"))) <= known

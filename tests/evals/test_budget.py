@@ -59,7 +59,15 @@ def test_hard_wins_over_soft() -> None:
 
 @pytest.mark.parametrize(
     ("logits", "token", "rank"),
-    [([1, 2, 3], 2, 1), ([1, 2, 3], 0, 3), ([5, 5, 5], 0, 1), ([5, 5, 5], 2, 3), ([np.nan, np.inf, 1], 2, 1)],
+    [
+        ([1, 2, 3], 2, 1),
+        ([1, 2, 3], 0, 3),
+        ([5, 5, 5], 0, 1),
+        ([5, 5, 5], 2, 3),
+        ([np.nan, np.inf, 1], 2, 1),
+        ([np.nan, np.inf, 1], 1, 3),
+        ([1, np.nan, 2, -np.inf], 1, 3),
+    ],
 )
 def test_a_rank_counts_what_is_likelier_and_lower_ids_first(logits: list[float], token: int, rank: int) -> None:
     assert rank_of(token, np.array(logits, np.float32)) == rank

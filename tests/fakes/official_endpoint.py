@@ -3,6 +3,7 @@
 import contextlib
 import json
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -114,6 +115,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self._raw(200, b'{"choices": [{"message": {"content": "x"}, "n": NaN}]}', "application/json")
             case "elsewhere":
                 self._raw(307, b"", "text/plain", {"Location": "http://127.0.0.1:1/chat/completions"})
+            case "silence":
+                time.sleep(0.5)
             case "hang up":
                 self.close_connection = True
             case "echo":

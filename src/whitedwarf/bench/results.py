@@ -5,6 +5,7 @@ no tokens per second of a model (`bench recipe`, `bench supervisor`), and of oth
 """
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,11 @@ class Rate:
     middle: float
     low: float
     high: float
+
+    def __post_init__(self) -> None:
+        values = self.low, self.middle, self.high
+        if not all(math.isfinite(value) and value > 0 for value in values) or self.low > self.high:
+            raise ValueError(f"a rate of {self.middle} between {self.low} and {self.high} cannot be")
 
     @classmethod
     def of(cls, values: Sequence[float]) -> "Rate":

@@ -19,8 +19,9 @@ def command(
     """Ask a model questions with known answers, and grade what it says.
 
     The 92 built-in ones are 25 rounds of science, general knowledge and mathematics, then 17 pieces of C code of which
-    the unsafe lines are to be found. On a terminal a split screen shows it: Up, Down and Enter choose what is asked
-    next, p pauses, q ends. Exit code 0: all that was answered is right; 1: something was wrong or failed.
+    the unsafe lines are to be found. Without --ctx the context is as long as the longest prompt and a full answer need.
+    On a terminal a split screen shows it: Up, Down and Enter choose what is asked next, p pauses, q ends. Exit code 0:
+    all that was answered is right; 1: something was wrong or failed.
     """
     if exam.self_test_extractors:
         return _self_test()
@@ -28,7 +29,6 @@ def command(
         return _regrade(exam.regrade_trace)
     if exam.trace is not None and exam.resume_trace is not None:
         raise UsageError("--trace and --resume-trace exclude each other: give one")
-    output.check()
     from whitedwarf.cli.eval_run import run_exam
 
     return run_exam(exam, sampling, model, steering, output)

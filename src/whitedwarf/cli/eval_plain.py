@@ -13,6 +13,7 @@ from whitedwarf.evals.answer import Piece
 from whitedwarf.evals.exam import Phase, Seat, Watcher
 
 _GREEN, _RED, _YELLOW, _BOLD = "\033[32m", "\033[31m", "\033[33m", "\033[1m"
+_GIVEN_CHARACTERS = 40
 _COLOURS = {Phase.PASSED: _GREEN, Phase.FAILED: _RED, Phase.ERROR: _RED}
 
 
@@ -27,11 +28,15 @@ class PlainDisplay(Watcher):
         self._screen = Screen(self._stream)
         self._progress = ProgressLine()
         self._attempt = 1
+        self._num_running = self._num_ended = 0
 
     def on_begin(self, seat: Seat) -> None:
         """The heading of a case."""
         if self._is_streaming:
             self._head(seat)
+        else:
+            self._num_running += 1
+            self._tell_progress()
 
     def on_news(self, seat: Seat, piece: Piece | None) -> None:
         """More text, or how much of the prompt has been read."""
@@ -58,6 +63,17 @@ class PlainDisplay(Watcher):
         self._line(_verdict(seat), _COLOURS.get(seat.phase, _YELLOW))
         self._stream.write("\n")
         self._stream.flush()
+        if not self._is_streaming:
+            self._num_running, self._num_ended = self._num_running - 1, self._num_ended + 1
+            self._tell_progress()
+
+    def finish(self) -> None:
+        """Nothing more comes: the report may follow."""
+        self._progress.clear()
+
+    def _tell_progress(self) -> None:
+        if self._progress.is_terminal:
+            self._progress.show(f"{self._num_ended}/{self._num_cases} ended, {self._num_running} running")
 
     def _head(self, seat: Seat) -> None:
         self._attempt = 1
@@ -79,5 +95,6 @@ def _verdict(seat: Seat) -> str:
     if ending.error:
         return f"{ending.status}: {ending.error}"
     if ending.status.is_graded:
-        return f"{ending.status}: {ending.given or 'no answer'}, right is {seat.case.answer}; {figures}"
+        given = ending.given[:_GIVEN_CHARACTERS] or "no answer"
+        return f"{ending.status}: {given}, right is {seat.case.answer}; {figures}"
     return f"{ending.status}; {figures}"

@@ -24,6 +24,7 @@ from whitedwarf.cli.output_file import check_output, write_text
 from whitedwarf.cli.termination import tidy_termination
 from whitedwarf.cli.thinking_flags import asked_thinking
 from whitedwarf.config import ChatSettings, ModelSettings, SteeringSettings
+from whitedwarf.errors import UsageError
 from whitedwarf.evals.budget import DEFAULT_HARD, DEFAULT_RANK, DEFAULT_SOFT, Limits
 from whitedwarf.evals.case import Case
 from whitedwarf.evals.context import selected
@@ -86,16 +87,27 @@ def run_exam(
     limits = asked_limits(exam)
     expectation = None if exam.expect is None else read_expectation(exam.expect)
     resumed = None if exam.resume_trace is None else read_resumed(exam.resume_trace)
-    if exam.trace is not None:
-        check_output(exam.trace)
-        check_is_new(exam.trace)
+    _check_files(exam, output)
     asking = _asking(exam, sampling, resumed)
     with tidy_termination(), open_target(cases, asking, limits, exam, model, steering) as opened:
+        output.check(opened.files)
         asking = replace(asking, thinking=opened.thinking)
         sitting = Sitting(cases, opened, asking, limits, exam, resumed, exam.plain or not _has_screen())
         note(f"{len(cases)} cases, {asking.sampling} seed={asking.seed}, {opened.summary}")
         with _trace(sitting) as trace:
             return _examine(sitting, trace, expectation, output)
+
+
+def _check_files(exam: ExamSettings, output: OutputSettings) -> None:
+    """UsageError where a file would take the place of another."""
+    read = [path for path in (exam.cases, exam.resume_trace) if path is not None]
+    output.check(read)
+    if exam.trace is None:
+        return
+    check_output(exam.trace)
+    check_is_new(exam.trace)
+    if output.json_file is not None and output.json_file.absolute() == exam.trace.absolute():
+        raise UsageError(f"--trace and --json {output.json_file} are the same file: give two names")
 
 
 def _asking(exam: ExamSettings, sampling: ExamSampling, resumed: Resumed | None) -> Asking:
@@ -149,45 +161,50 @@ def _trace(sitting: Sitting) -> Iterator[TraceFile | None]:
 
 
 def _examine(sitting: Sitting, trace: TraceFile | None, expectation: Expectation | None, output: OutputSettings) -> int:
-    watchers: list[Watcher] = [trace] if trace is not None else []
-    if sitting.is_plain:
-        watchers.append(PlainDisplay(len(sitting.cases), is_streaming=sitting.settings.parallel == 1))
-    exam = sitting.exam(watchers)
+    exam = sitting.exam([trace] if trace is not None else [])
     cut_short: BaseException | None = None
     try:
-        _watch(exam, is_plain=sitting.is_plain)
+        _watch(exam, sitting)
     except (NoMoreQuestionsError, KeyboardInterrupt, SystemExit) as error:
         cut_short = error
     report = Report.of(exam, sitting.limits)
     if trace is not None:
         trace.finish(report.summary())
     finish(report, output)
+    failure = trace.failure if trace is not None else None
+    if failure is not None:
+        note(f"the trace is not whole: {failure}")
     if cut_short is not None:
         raise cut_short  # main() knows the exit codes
-    if trace is not None and trace.failure is not None:
-        note(f"the trace is not whole: {trace.failure}")
+    if failure is not None:
         return 1
     return report.exit_code if expectation is None else _gate(expectation, report)
 
 
-def _watch(exam: Exam, *, is_plain: bool) -> None:
-    if is_plain:
-        anyio.run(exam.run)
-        return
-    from whitedwarf.evals.tui.app import show
+def _watch(exam: Exam, sitting: Sitting) -> None:
+    """Run it where somebody can see it."""
+    if not sitting.is_plain:
+        from whitedwarf.evals.tui.app import show
 
-    show(exam)
+        show(exam)
+        return
+    display = PlainDisplay(len(sitting.cases), is_streaming=sitting.settings.parallel == 1)
+    exam.watch(display)
+    try:
+        anyio.run(exam.run)
+    finally:
+        display.finish()
 
 
 def finish(report: Report, output: OutputSettings) -> None:
     """The table; for scripts the document as the last line, and as a file where that was asked for."""
     line = json.dumps(report.document())
-    if output.json_file is not None:
-        write_text(output.json_file, line + "\n")
-        told(output.json_file)
     print(report.table())
     if not sys.stdout.isatty():
         print(line)
+    if output.json_file is not None:
+        write_text(output.json_file, line + "\n")
+        told(output.json_file)
 
 
 def _gate(expectation: Expectation, report: Report) -> int:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 
 from whitedwarf.cli.eval_flags import ExamSettings
 from whitedwarf.cli.loading import LoadedModel, note, open_model, open_tokenizer
@@ -25,12 +26,13 @@ from whitedwarf.weights.store import find_model
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """`thinking` is the mode that is possible; `summary` says in a few words who answers."""
+    """`thinking` is the mode that is possible; `summary` says in a few words who answers; `files` are being read."""
 
     target: Target
     thinking: ThinkMode
     max_prompt_tokens: int | None
     summary: str
+    files: tuple[Path, ...] = ()
 
 
 @contextmanager
@@ -79,7 +81,7 @@ def _engine(
     )
     with engine:
         target = EngineTarget(engine, loaded.tokenizer(), _facts(loaded), fitting.thinking, limits)
-        yield Opened(target, fitting.thinking, fitting.longest_prompt, loaded.describe())
+        yield Opened(target, fitting.thinking, fitting.longest_prompt, loaded.describe(), tuple(loaded.gguf.paths))
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from whitedwarf.config import POSITIVE
 from whitedwarf.errors import UsageError, WhitedwarfError
 from whitedwarf.evals.score.api_key import KEY_VARIABLE, find_key
 from whitedwarf.evals.score.collecting import Collected, Collection, ThinkingWish, Wish, collect
-from whitedwarf.evals.score.endpoint import DEFAULT_ENDPOINT, Endpoint, completions_url
+from whitedwarf.evals.score.endpoint import DEFAULT_ENDPOINT, Endpoint, completions_url, is_overheard
 from whitedwarf.evals.score.prompts import Prompt, built_in_prompts, read_prompts
 from whitedwarf.evals.score.retries import patiently
 
@@ -61,6 +61,8 @@ def command(
     key = find_key()
     if key is None and wish.endpoint == completions_url(DEFAULT_ENDPOINT):
         raise UsageError(f"{DEFAULT_ENDPOINT} wants a key: set {KEY_VARIABLE}")
+    if key is not None and is_overheard(wish.endpoint):
+        note(f"the key from {KEY_VARIABLE} goes to {endpoint} without encryption; unset it if that server needs none")
     if out.exists() and not out.is_dir():
         raise UsageError(f"{out} is no folder; give the name of one")
     wanted = _wanted(prompts, count)

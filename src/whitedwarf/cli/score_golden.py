@@ -56,8 +56,8 @@ def command(
     if again is None:
         asked = _new_cases(prompts, out, mode, frontier, loaded)
     else:
-        context = loaded.context_length
-        asked = [(replace(case, context=context), prompt_of(case, again, loaded)) for case in cases]
+        context, tokenizer = loaded.context_length, loaded.tokenizer()
+        asked = [(replace(case, context=context), prompt_of(case, again, tokenizer, context)) for case in cases]
     count = min(top, loaded.transformer.config.vocab_size)
     made = [golden_case(loaded.transformer, case, ids, loaded.chunk_tokens, count) for case, ids in asked]
     about = f"Likeliest tokens of {loaded.gguf.paths[0].name}, by `whitedwarf score golden`."

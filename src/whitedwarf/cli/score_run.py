@@ -7,13 +7,14 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from whitedwarf.cli.loading import LoadedModel, open_model
+from whitedwarf.cli.loading import LoadedModel, note, open_model
 from whitedwarf.cli.output_file import check_output, write_text
 from whitedwarf.cli.progress import ProgressLine
 from whitedwarf.cli.steering_flags import steered, steering_wish
 from whitedwarf.config import DEFAULT_MODEL, DEFAULT_STEERING, ModelSettings, SteeringSettings
 from whitedwarf.evals.score.case_files import read_manifest
 from whitedwarf.evals.score.measuring import Forcing, Score, measured, read_cases, total_of
+from whitedwarf.evals.score.score_part import ScorePart, cases_digest
 from whitedwarf.evals.score.score_table import table_text
 
 
@@ -27,6 +28,8 @@ def command(
     model: ModelSettings = DEFAULT_MODEL,
 ) -> None:
     """Score continuations: each prompt as a chat without system text and thinking, its continuation's tokens forced.
+
+    When it is stopped, what was measured is in OUT.part, and the same command goes on from there.
 
     Parameters
     ----------
@@ -43,8 +46,12 @@ def command(
     check_output(out, files)
     loaded = steered(open_model(model), wish)
     check_output(out, loaded.gguf.paths)
-    scores = _scores(loaded, read_cases(cases, loaded.tokenizer(), loaded.context_length))
+    forcings = read_cases(cases, loaded.tokenizer(), loaded.context_length)
+    part = ScorePart(out, _measured_with(loaded, forcings))
+    check_output(part.path, files)
+    scores = _scores(loaded, forcings, part)
     write_text(out, table_text(scores))
+    part.remove()
     total = total_of(scores)
     if as_json:
         print(json.dumps({"model": loaded.gguf.paths[0].name, "table": str(out)} | total.as_json()))
@@ -56,12 +63,33 @@ def command(
     )
 
 
-def _scores(loaded: LoadedModel, cases: list[Forcing]) -> list[Score]:
+def _measured_with(loaded: LoadedModel, cases: list[Forcing]) -> dict[str, object]:
+    """All that the scores depend on."""
+    files = [path.stat() for path in loaded.gguf.paths]
+    steering = loaded.transformer.steering
+    return {
+        "model": str(loaded.gguf.paths[0].resolve()),
+        "files": [[file.st_size, file.st_mtime_ns] for file in files],
+        "steering": None if steering is None else steering.digest,
+        "kv_cache": loaded.settings.kv_cache,
+        "quality": loaded.settings.quality,
+        "backend": loaded.transformer.ops.name,
+        "cases": cases_digest(cases),
+    }
+
+
+def _scores(loaded: LoadedModel, cases: list[Forcing], part: ScorePart) -> list[Score]:
+    found = part.scores()
+    if found:
+        note(f"{part.path} has {len(found)} of {len(cases)} cases: going on from there")
+    part.begin(found)
+    known = {score.id for score in found}
     progress = ProgressLine()
-    found = []
-    for score in measured(loaded.transformer, cases, loaded.chunk_tokens):
+    for score in measured(loaded.transformer, [case for case in cases if case.id not in known], loaded.chunk_tokens):
+        part.add(score)
         found.append(score)
         if progress.is_terminal or len(found) % 10 == 0:
             progress.show(f"{len(found)}/{len(cases)} cases")
     progress.clear()
-    return found
+    order = {case.id: number for number, case in enumerate(cases)}
+    return sorted(found, key=lambda score: order[score.id])

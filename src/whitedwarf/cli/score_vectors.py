@@ -18,6 +18,7 @@ from whitedwarf.evals.score.golden_vectors import GoldenCase, read_golden
 from whitedwarf.evals.score.measuring import chat_ids
 from whitedwarf.evals.score.official_vectors import VectorCase, read_official
 from whitedwarf.evals.score.vector_lines import is_golden
+from whitedwarf.prompt.tokenizer import Tokenizer
 
 Ids = list[int]
 
@@ -79,28 +80,28 @@ def _verdicts(
 ) -> Iterator[Verdict]:
     """Everything that can be refused is refused before the first one."""
     tokenizer = loaded.tokenizer()
-    chosen = [(case, prompt_of(case, file, loaded)) for case in cases if case.id not in skip]
-    tokens = ByteTokens(tokenizer) if any(isinstance(case, VectorCase) for case, _ in chosen) else None
+    length, chunk = loaded.context_length, loaded.chunk_tokens
+    chosen = [(case, prompt_of(case, file, tokenizer, length)) for case in cases if case.id not in skip]
+    tokens = ByteTokens(tokenizer)
     for case, ids in chosen:
         if isinstance(case, VectorCase):
-            assert tokens is not None
-            yield check_official(loaded.transformer, tokens, case, ids, loaded.chunk_tokens, max_delta)
+            yield check_official(loaded.transformer, tokens, case, ids, chunk, max_delta)
         else:
-            yield check_golden(loaded.transformer, case, ids, loaded.chunk_tokens)
+            yield check_golden(loaded.transformer, case, ids, chunk)
 
 
-def prompt_of(case: VectorCase | GoldenCase, file: Path, loaded: LoadedModel) -> Ids:
+def prompt_of(case: VectorCase | GoldenCase, file: Path, tokenizer: Tokenizer, context_length: int) -> Ids:
     """The case's prompt as ids, as far as it is read, and checked against the context."""
     path = found_from(file.parent, case.prompt)
     if not path.is_file():
         raise UsageError(f"{file}: {case.id} needs {case.prompt}, which is neither beside it nor in a folder above")
-    text, tokenizer = read_text(path), loaded.tokenizer()
+    text = read_text(path)
     if isinstance(case, VectorCase):
         ids = chat_ids(tokenizer, text)
-        check_fits(len(ids) + len(case.steps), loaded.context_length)
+        check_fits(len(ids) + len(case.steps), context_length)
         return ids
     ids = golden_ids(tokenizer, case.mode, text)
     if len(ids) < case.frontier:
         raise FileFormatError(f"{path} has {len(ids)} tokens here, {case.id} reads {case.frontier}: another tokenizer?")
-    check_fits(case.frontier, loaded.context_length)
+    check_fits(case.frontier, context_length)
     return ids[: case.frontier]

@@ -38,7 +38,7 @@ def command(
     system: Annotated[str, Parameter(name=("--system", "-sys"), allow_leading_hyphen=True)] = DEFAULT_SYSTEM,
     think: Annotated[bool, Parameter(negative=())] = False,
     pair_normalize: Annotated[bool, Parameter(negative=())] = False,
-    orthogonalize: bool = True,
+    no_orthogonalize: bool = False,
     model: ModelSettings = DEFAULT_MODEL,
 ) -> None:
     """Build a direction for each layer: from prompts that show a behaviour and others that do not.
@@ -66,8 +66,8 @@ def command(
         Prompts that make the model think before it answers.
     pair_normalize
         Pairs of prompts count the same, however far apart they are.
-    orthogonalize
-        Leave out what the direction shares with the mean of the bad prompts.
+    no_orthogonalize
+        Keep what the direction shares with the mean of the bad prompts, which is left out otherwise.
     """
     sources = _sources(good, bad, example)
     files = _outputs(out, sources)
@@ -80,14 +80,14 @@ def command(
     prompts = _prompt_ids([*sets[0][:count], *sets[1][:count]], loaded, system, is_thinking=think)
     found = _activations(loaded, prompts, component)
     directions = build_directions(
-        found[:count], found[count:], is_pair_normalised=pair_normalize, is_orthogonal=orthogonalize
+        found[:count], found[count:], is_pair_normalised=pair_normalize, is_orthogonal=not no_orthogonalize
     )
     facts: dict[str, object] = {
         "format": FORMAT,
         "component": component,
         "thinking": think,
         "pair_normalize": pair_normalize,
-        "orthogonalize_control_mean": orthogonalize,
+        "orthogonalize_control_mean": not no_orthogonalize,
         "good_file": str(sources[0]),
         "bad_file": str(sources[1]),
         "pairs": count,

@@ -100,6 +100,9 @@ def close_now(limits: Limits, remaining: int, rank: int) -> CloseKind:
 
 def rank_of(token: int, logits: Logits) -> int:
     """1 for the likeliest; of equals the lowest id comes first, and what is not finite comes last."""
-    values = np.where(np.isfinite(logits), logits, -np.inf)
-    better = np.count_nonzero(values > values[token]) + np.count_nonzero(values[:token] == values[token])
-    return int(better) + 1
+    is_finite = np.isfinite(logits)
+    if not is_finite[token]:
+        return int(np.count_nonzero(is_finite) + np.count_nonzero(~is_finite[:token])) + 1
+    with np.errstate(invalid="ignore"):
+        is_better = is_finite & (logits > logits[token])
+    return int(np.count_nonzero(is_better) + np.count_nonzero(logits[:token] == logits[token])) + 1

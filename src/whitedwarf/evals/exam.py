@@ -74,6 +74,10 @@ class Seat:
     why_cancelled: Status = Status.STOPPED
 
 
+def _first(error: BaseException) -> BaseException:
+    return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
+
+
 class Watcher:
     """Who looks on; does nothing by itself. Called on the event loop, and has to be quick."""
 
@@ -121,12 +125,15 @@ class Exam:
         self._watchers.append(watcher)
 
     async def run(self) -> None:
-        """Until every case has its end, or `stop`. NoMoreQuestionsError when the target answers no more."""
+        """Until every case has its end, or `stop`. NoMoreQuestionsError when the target answers no more; what a watcher
+        raises ends the exam, too."""
         began_s = self._clock()
         try:
             async with anyio.create_task_group() as workers:
                 for _ in range(min(self._parallel, len(self.seats))):
                     workers.start_soon(self._work)
+        except BaseExceptionGroup as group:  # of tasks: whoever asked knows nothing of them
+            raise _first(group) from group
         finally:
             self.elapsed_s = self._clock() - began_s
         if self._fatal is not None:

@@ -84,9 +84,12 @@ def read_expectation(path: Path) -> Expectation:
     except OSError as error:
         raise UsageError(f"--expect {path}: {error.strerror}") from error
     try:
-        return _of_document(data) if data.lstrip().startswith(_JSON_STARTS) else _of_trace(data)
+        found = _of_document(data) if data.lstrip().startswith(_JSON_STARTS) else _of_trace(data)
+        if not found.outcomes:
+            raise FileFormatError("there is no case in it; expected an earlier exam's --json file or trace")
     except FileFormatError as error:
         raise FileFormatError(f"--expect {path}: {error}") from error
+    return found
 
 
 def _of_document(data: bytes) -> Expectation:

@@ -25,6 +25,7 @@ _TIMEOUT = httpx2.Timeout(30.0, read=900.0, write=60.0)  # a long prompt may be 
 _TRY_AGAIN = (408, 409, 425, 429, 500, 502, 503, 504, 529)
 _FOR_ALL = (401, 402, 403, 404)
 _LONGEST_ERROR = 1 << 16  # bytes
+_LONGEST_ANSWER = 1 << 28  # bytes of one stream; a million tokens with their JSON stay below
 
 
 class TryAgainError(WhitedwarfError):
@@ -126,13 +127,19 @@ class UrlTarget:
 
 async def _read(response: httpx2.Response, reader: ChatReader) -> None:
     """The answer as it comes, or as a whole from a server that does not stream."""
-    if "event-stream" not in response.headers.get("content-type", ""):
-        reader.take((await response.aread()).decode("utf-8", "replace"))
-    else:
-        lines = EventLines()
-        async for data in response.aiter_bytes():
-            for event in lines.feed(data):
-                reader.take(event)
+    is_stream = "event-stream" in response.headers.get("content-type", "")
+    lines, whole, num_bytes = EventLines(), bytearray(), 0
+    async for data in response.aiter_bytes():
+        num_bytes += len(data)
+        if num_bytes > _LONGEST_ANSWER:
+            raise WhitedwarfError(f"the server's answer does not end: more than {_LONGEST_ANSWER} bytes came")
+        if not is_stream:
+            whole += data
+            continue
+        for event in lines.feed(data):
+            reader.take(event)
+    if not is_stream:
+        reader.take(whole.decode("utf-8", "replace"))
     reader.finish()
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from whitedwarf.errors import EndpointError, FileFormatError, WhitedwarfError
 from whitedwarf.evals.score.api_key import ApiKey, find_key
 from whitedwarf.evals.score.case_files import Case, manifest_text, read_manifest
-from whitedwarf.evals.score.endpoint import complaint, completions_url
+from whitedwarf.evals.score.endpoint import complaint, completions_url, is_overheard
 from whitedwarf.evals.score.golden_vectors import MODES, GoldenCase, Top, golden_text, read_golden
 from whitedwarf.evals.score.measuring import Score
 from whitedwarf.evals.score.official_vectors import VectorCase, VectorStep, official_text, read_official
@@ -284,6 +284,21 @@ def test_any_bytes_are_refused(data: bytes) -> None:
 def test_an_address_may_be_the_api_s_or_the_whole_one() -> None:
     for text in ("https://h:1/v1", "https://h:1/v1/", "https://h:1/v1/chat/completions"):
         assert completions_url(text) == "https://h:1/v1/chat/completions"
+
+
+@pytest.mark.parametrize(
+    ("url", "wanted"),
+    [
+        ("https://api.deepseek.com/x", False),
+        ("http://localhost:1/x", False),
+        ("http://127.0.0.9/x", False),
+        ("http://[::1]:8/x", False),
+        ("http://192.168.1.7/x", True),
+        ("http://api.deepseek.com/x", True),
+    ],
+)
+def test_a_key_without_encryption_is_noticed(url: str, wanted: bool) -> None:
+    assert is_overheard(url) == wanted
 
 
 def test_a_key_shows_itself_nowhere() -> None:

@@ -153,6 +153,19 @@ def test_enter_asks_the_selected_case_at_once_and_the_running_one_again() -> Non
     assert target.asked == ["a", "c", "a", "b", "d"]
 
 
+def test_a_long_question_can_be_read() -> None:
+    async def steps(screen: Screen) -> None:
+        pane = screen.app.query_one("#question")
+        await screen.until(lambda: screen.phases[0] == "RUN" and pane.max_scroll_y > 0)
+        await screen.press("pagedown")
+        await screen.until(lambda: pane.scroll_offset.y > 0)
+        await screen.press("pageup")
+        await screen.until(lambda: pane.scroll_offset.y == 0)
+        await screen.press("q")
+
+    watch(held("a"), steps, size=(90, 18))
+
+
 @pytest.mark.parametrize("size", [(90, 18), (200, 60), (40, 8), (20, 3)])
 def test_any_size_will_do_and_may_change(size: tuple[int, int]) -> None:
     async def steps(screen: Screen) -> None:

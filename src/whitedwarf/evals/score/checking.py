@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -48,10 +49,14 @@ class ByteTokens:
     """Which tokens stand for given bytes; almost always one."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+
+    @cached_property
+    def _ids(self) -> Mapping[bytes, list[int]]:
         found: dict[bytes, list[int]] = {}
-        for token_id in range(tokenizer.vocab_size):
-            found.setdefault(tokenizer.token_bytes(token_id), []).append(token_id)
-        self._ids: Mapping[bytes, list[int]] = found
+        for token_id in range(self._tokenizer.vocab_size):
+            found.setdefault(self._tokenizer.token_bytes(token_id), []).append(token_id)
+        return found
 
     def likeliest(self, data: bytes, row: npt.NDArray[np.floating]) -> int | None:
         """Of those tokens the one with the largest value; None where there is none."""

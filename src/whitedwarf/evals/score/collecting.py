@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from whitedwarf.errors import EndpointError, FileFormatError, UsageError, WhitedwarfError
-from whitedwarf.evals.score.case_files import MANIFEST, Case, manifest_text, read_text
+from whitedwarf.evals.score.case_files import MANIFEST, Case, check_id, manifest_text, read_text
 from whitedwarf.evals.score.endpoint import RefusedPromptError
 from whitedwarf.evals.score.official_vectors import VectorCase, VectorStep, official_text
 from whitedwarf.evals.score.prompts import Prompt
@@ -113,13 +113,16 @@ class Collection:
         self._write(case.response, body)
         self._write(case.continuation, reply.text.encode())
 
-    def list(self, prompts: Iterable[Prompt]) -> None:
-        """The manifest, and the vectors of all cases that have candidates; cases of earlier runs stay in both."""
+    def list(self, prompts: Iterable[Prompt], wish: Wish) -> None:
+        """The manifest, and the vectors of all cases that have candidates; cases of earlier runs stay in both.
+
+        Vectors are answers without thoughts: none are written where these were asked for.
+        """
         cases = {case.id: case for case in self._listed()}
         cases |= {prompt.id: self.case(prompt) for prompt in prompts if self.has(prompt)}
         self._write(self.folder / MANIFEST, manifest_text(list(cases.values()), self.folder).encode())
         vectors = [vector for case in cases.values() if (vector := self._vector(case)) is not None]
-        if vectors:
+        if vectors and wish.thinking != "enabled":
             about = "Greedy continuations with their likeliest tokens, by `whitedwarf score collect`."
             self._write(self.folder / VECTORS, official_text(vectors, about).encode())
 
@@ -127,7 +130,8 @@ class Collection:
         """What an earlier run has listed, and is still there."""
         manifest = self.folder / MANIFEST
         rows = read_text(manifest).splitlines()[1:] if manifest.exists() else []
-        cases = (self.case(Prompt(row.split("\t")[0], "")) for row in rows if row)
+        ids = (check_id(row.split("\t")[0], str(manifest)) for row in rows if row)
+        cases = (self.case(Prompt(case_id, "")) for case_id in ids)
         return [case for case in cases if case.continuation.is_file() and case.prompt.is_file()]
 
     def _vector(self, case: Case) -> VectorCase | None:
@@ -170,7 +174,7 @@ def collect(
             collection.keep(prompt, body, reply)
             asked += 1
     finally:
-        collection.list(prompts)
+        collection.list(prompts, wish)
     return Collected(asked, present, tuple(without))
 
 

@@ -1,6 +1,6 @@
 """One chat completion from an endpoint of the OpenAI shape, as DeepSeek's: a request's bytes there, the answer's back.
 
-The only module of the instruments that knows httpx2, which is imported with the first question.
+The only module of the scores that knows httpx2, which is imported with the first question.
 Promises: answers are bounded in size and time; redirects are not followed, so that the key goes to the named host only;
 every failure is an EndpointError in words for the user, an AskAgainError where trying again may help, or a
 RefusedPromptError where this request alone was refused. No message has the key.
@@ -9,11 +9,16 @@ RefusedPromptError where this request alone was refused. No message has the key.
 import json
 import time
 from collections.abc import Mapping
+from ipaddress import ip_address
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
 from whitedwarf.errors import EndpointError, UsageError
 from whitedwarf.evals.score.api_key import KEY_VARIABLE, ApiKey
 from whitedwarf.evals.score.retries import AGAIN, AskAgainError, asked_pause_s
+
+if TYPE_CHECKING:
+    from httpx2 import Response
 
 DEFAULT_ENDPOINT = "https://api.deepseek.com"
 _PATH = "/chat/completions"
@@ -41,6 +46,17 @@ def completions_url(text: str) -> str:
         raise UsageError(f"--endpoint: {example}, without name, password, ? and #; the key comes from {KEY_VARIABLE}")
     path = parts.path.rstrip("/")
     return urlunsplit((parts.scheme, parts.netloc, path if path.endswith(_PATH) else path + _PATH, "", ""))
+
+
+def is_overheard(url: str) -> bool:
+    """Whether what is sent there can be read on the way: no TLS, and perhaps another machine."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    try:
+        is_here = ip_address(host).is_loopback
+    except ValueError:
+        is_here = host == "localhost"
+    return parts.scheme == "http" and not is_here
 
 
 class Endpoint:
@@ -78,7 +94,7 @@ class Endpoint:
     def _host(self) -> str:
         return urlsplit(self.url).netloc
 
-    def _bounded(self, response: "httpx2.Response") -> bytes:  # type: ignore[name-defined]  # noqa: F821
+    def _bounded(self, response: "Response") -> bytes:
         until = time.monotonic() + _WHOLE_S
         data = bytearray()
         for piece in response.iter_bytes():

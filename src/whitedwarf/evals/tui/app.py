@@ -21,7 +21,7 @@ from whitedwarf.evals.tui.pane import answer, head, list_line, question
 
 REPAINT_S = 0.1
 TERMINATED = 128 + signal.SIGTERM
-_KEYS = " p pause   q quit and report   ↑ ↓ look at   Enter ask next   Esc follow"
+_KEYS = " p pause   q quit and report   ↑ ↓ look at   Enter ask next   PgUp PgDn question   Esc follow"
 
 
 def show(exam: Exam) -> None:
@@ -53,6 +53,8 @@ class ExamApp(App[None]):
         Binding("up", "look(-1)", priority=True),
         Binding("down", "look(1)", priority=True),
         Binding("enter", "ask", priority=True),
+        Binding("pageup", "read(-1)", priority=True),
+        Binding("pagedown", "read(1)", priority=True),
     ]
 
     def __init__(self, exam: Exam) -> None:
@@ -104,6 +106,10 @@ class ExamApp(App[None]):
         self._is_following = False
         self._cases.highlighted = (self._selected + step) % len(self._exam.seats)
         self._repaint()
+
+    def action_read(self, step: int) -> None:
+        """More of a long question."""
+        self.query_one("#question", VerticalScroll).scroll_relative(y=4 * step, animate=False)
 
     def action_follow(self) -> None:
         """Look at what is being asked."""

@@ -89,5 +89,5 @@ def _verdict(seat: Seat) -> list[tuple[str, str]]:
     if ending is None or seat.phase.is_live or seat.phase is Phase.PENDING:
         return []
     figures = f"{seen.prompt_tokens} + {seen.generated_tokens} tokens, {ending.elapsed_s:.1f} s"
-    said = visible(ending.error) or f"answer {ending.given or 'none'}, right is {seat.case.answer}"
+    said = visible(ending.error) or f"answer {ending.given[:40] or 'none'}, right is {seat.case.answer}"
     return [(f"\n\n{ending.status}: {said}; {figures}", PHASE_STYLES[seat.phase])]
