@@ -1,5 +1,6 @@
 # make run   set everything up and answer a prompt with the bundled nano model (P="..." asks something else)
 # make test  the same set-up, then lint, types, import rules and all tests (WORKERS=1 runs them one after the other)
+# make nano  train the bundled model on for HOURS and pack it again (nano/README.md)
 # Both are quick the second time: set-up is redone only when pyproject.toml, CMakeLists.txt or native/ change.
 
 PYTHON ?= python3
@@ -9,7 +10,9 @@ WORKERS ?= 2
 P ?= What is the capital of France?
 NATIVE := CMakeLists.txt pyproject.toml $(shell find native -name '*.cpp' -o -name '*.h')
 
-.PHONY: run test lint bench clean real-parts
+HOURS ?= 1.5
+
+.PHONY: run test lint bench clean real-parts nano
 .DELETE_ON_ERROR:
 
 $(VENV)/created:
@@ -47,6 +50,13 @@ test: lint real-parts
 
 bench: $(VENV)/installed
 	$(BIN)/whitedwarf bench
+
+nano: $(VENV)/installed
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install -qq --disable-pip-version-check --no-build-isolation --editable ".[train]"
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m nano.train --hours $(HOURS) --draft --out build/nano
+	$(BIN)/python -m nano.export build/nano/mean.pt build/nano/release
+	$(BIN)/python scripts/make_nano.py --source build/nano/release
+	$(BIN)/python -m nano.evaluate
 
 clean:
 	rm -rf build $(VENV) .real-parts src/whitedwarf/_native*.so

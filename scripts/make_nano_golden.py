@@ -1,5 +1,7 @@
 """Render the nano evaluation (eval.jsonl) to token ids with DeepSeek's own recipe: tests/golden/nano/eval.npz.
 
+Its `nano_passes` are those of the workshop's checkpoint; `python -m nano.mark_evaluation` marks those of another.
+
     python scripts/make_nano_golden.py ../shared/nano tests/golden/nano/eval.npz
 
 Needs deepseek-recipe (test extra) and nano's own tokenizer.json. The ids are stored so that the evaluation measures the

@@ -16,6 +16,7 @@ SOURCES = sorted(
         "native": ["*.cpp", "*.h"],
         "tests": ["*.py", "*.cpp"],
         "scripts": ["*.py"],
+        "nano": ["*.py", "*.cpp"],
     }.items()
     for pattern in patterns
     for path in (ROOT / folder).rglob(pattern)

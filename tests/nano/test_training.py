@@ -1,0 +1,218 @@
+"""The trainer: parameters keep their names all the way into the engine, and a few steps teach something.
+
+Needs torch (extra `train`) and, for what runs the network, a C++ compiler: the kernels are compiled once per checkout.
+"""
+
+import dataclasses
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("safetensors")
+pytest.importorskip("deepseek_recipe")
+
+import torch
+
+from nano.checkpoint import Checkpoint, read_checkpoint, save_release, save_run
+from nano.curriculum.mixture import SHARES
+from nano.documents import Encoder
+from nano.evaluate import accepted, greedy
+from nano.network import Network, Rows, rope_tables
+from nano.optimiser import Optimiser, Rates, orthogonalised
+from nano.parameters import MTP, Parameters, add_mtp
+from nano.places import PACKAGED, TOKENIZER
+from nano.rows import RowSource
+from nano.shape import Shape
+from nano.train import Plan, evaluation_prompts, train
+from whitedwarf.errors import UsageError
+from whitedwarf.gguf.convert import ConvertOptions, convert
+from whitedwarf.gguf.reader import open_gguf
+from whitedwarf.model.base import Span
+from whitedwarf.model.loading import load_model
+from whitedwarf.ops.select import make_ops
+
+SHAPE = Shape()
+TOY = Shape(hidden=64, query_rank=32, output_rank=32, heads=2, expert_width=32, experts=4, layers=4)
+TOY = dataclasses.replace(TOY, compress_ratios=(0, 0, 4, 128))
+needs_compiler = pytest.mark.skipif(shutil.which("c++") is None, reason="needs a C++ compiler")
+
+
+@pytest.fixture(scope="module")
+def encoder() -> Encoder:
+    return Encoder(TOKENIZER / "tokenizer.json")
+
+
+@pytest.fixture(scope="module")
+def fresh() -> Parameters:
+    return add_mtp(SHAPE, Parameters.fresh(SHAPE, seed=1))
+
+
+def some_ids(count: int) -> np.ndarray:
+    return np.random.default_rng(3).integers(3, 4000, count).astype(np.int32)
+
+
+def test_a_release_holds_what_went_in(fresh: Parameters, tmp_path: Path) -> None:
+    state = fresh.release_state()
+    save_release(tmp_path, SHAPE, state, dtype=torch.float32)
+    back = Parameters.from_release(SHAPE, read_checkpoint(tmp_path).state)
+    assert back.values.keys() == fresh.values.keys()
+    assert all(torch.equal(back.values[name], value) for name, value in fresh.values.items())
+    assert all(torch.equal(back.tables[name], table) for name, table in fresh.tables.items())
+
+
+def test_a_run_goes_on_from_what_it_saved(fresh: Parameters, tmp_path: Path) -> None:
+    state = fresh.release_state()
+    save_run(tmp_path / "live.pt", Checkpoint(state, 5, 600, {"first": {"norm.weight": torch.ones(256)}}))
+    back = read_checkpoint(tmp_path / "live.pt")
+    assert (back.steps, back.tokens) == (5, 600)
+    assert torch.equal(back.optimiser["first"]["norm.weight"], torch.ones(256))
+    assert not (tmp_path / "live.part").exists()
+
+
+def test_anything_else_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="expected a release folder"):
+        read_checkpoint(tmp_path / "model.onnx")
+
+
+def test_the_packaged_model_can_be_trained_on() -> None:
+    parameters = Parameters.from_release(SHAPE, read_checkpoint(PACKAGED).state)
+    expected = Parameters.fresh(SHAPE, seed=1)
+    assert {name: value.shape for name, value in parameters.values.items()} == {
+        name: value.shape for name, value in expected.values.items()
+    }
+    assert parameters.tables.keys() == expected.tables.keys()
+
+
+def test_an_export_converts_with_every_tensor_in_its_place(fresh: Parameters, tmp_path: Path) -> None:
+    save_release(tmp_path / "release", SHAPE, fresh.release_state())
+    convert(tmp_path / "release", tmp_path / "model.gguf", ConvertOptions(outtype="f32"))
+    with open_gguf(tmp_path / "model.gguf") as gguf:
+        loaded = load_model(gguf, make_ops("cpu", threads=1))
+        assert loaded.mtp is not None
+    back = read_checkpoint(tmp_path / "model.gguf").state
+    assert back.keys() == fresh.release_state().keys()
+
+
+def test_the_mtp_block_begins_as_parts_of_the_trunk(fresh: Parameters) -> None:
+    assert torch.equal(fresh.values[MTP + "attn.wkv.weight"], fresh.values["layers.1.attn.wkv.weight"])
+    assert torch.equal(fresh.values[MTP + "ffn.experts.w2"], fresh.values["layers.5.ffn.experts.w2"])
+    assert torch.equal(fresh.values[MTP + "norm.weight"], fresh.values["norm.weight"])
+
+
+def test_rows_hold_whole_documents_and_what_follows_each_place(encoder: Encoder) -> None:
+    source = RowSource(encoder, SHARES, 1024, seed=2, forbidden_prompts=evaluation_prompts())
+    for _ in range(5):
+        row = source.row()
+        assert row.ids.shape == row.starts.shape == (1, 1024)
+        assert torch.equal(row.targets, row.ids[0][row.places + 1])
+        assert (row.starts[0] <= torch.arange(1024)).all()
+        assert (row.starts[0] % 4 == 0)[:-4].all()
+        inside = row.weights > 0
+        assert (row.starts[0][row.places] == row.starts[0][row.places + 1])[inside].all()
+        earlier, weights = row.drafts()
+        assert (earlier[weights > 0] + 2 == row.places[weights > 0] + 1).all()
+
+
+def test_orthogonalised_matrices_have_singular_values_near_one() -> None:
+    matrices = torch.randn(3, 64, 32, generator=torch.Generator().manual_seed(1))
+    values = torch.linalg.svdvals(orthogonalised(matrices))
+    assert (values > 0.3).all()  # from 0.02 to 1; four rounds in bfloat16 leave a band
+    assert (values < 1.7).all()
+
+
+def test_the_compressed_rope_is_the_engine_s() -> None:
+    from whitedwarf.gguf.hparams import from_metadata
+    from whitedwarf.model.rope import Rope
+
+    with open_gguf(PACKAGED) as gguf:
+        hp = from_metadata(gguf.metadata, gguf.tensors)
+    for rope, tables in (
+        (Rope.plain(hp), rope_tables(500, SHAPE.rope_theta, None)),
+        (Rope.compressed(hp), rope_tables(500, SHAPE.compress_rope_theta, SHAPE.rope_factor)),
+    ):
+        turns = rope.turns(np.arange(500, dtype=np.int32))
+        for part, table in enumerate(tables):
+            assert np.abs(turns[..., part] - table.numpy()).max() < 1e-4
+
+
+@needs_compiler
+@pytest.mark.slow
+def test_the_network_and_the_engine_agree(fresh: Parameters, tmp_path: Path) -> None:
+    save_release(tmp_path / "release", SHAPE, fresh.release_state())
+    convert(tmp_path / "release", tmp_path / "model.gguf", ConvertOptions(outtype="f32"))
+    kept = Parameters.from_release(SHAPE, read_checkpoint(tmp_path / "release").state)
+    ids = some_ids(384)
+    rows = Rows(torch.from_numpy(ids[None].astype(np.int64)), torch.zeros(1, 384, dtype=torch.int32))
+    with torch.no_grad():
+        output = Network(SHAPE, kept, 384).forward(rows, torch.arange(384), is_sparse=True)
+        drafts = Network(SHAPE, kept, 384).draft(rows, output.streams, torch.arange(380))
+    with open_gguf(tmp_path / "model.gguf") as gguf:
+        loaded = load_model(gguf, make_ops("cpu", threads=1, quality=True), "f32")
+        model, draft = loaded.transformer, loaded.mtp
+        logits = model.forward([Span(model.new_state(), ids, "all")])[0]
+        streams = output.streams.numpy()[:380]
+        engine_drafts = draft.forward([Span(draft.new_state(), ids[1:381])], streams).logits
+        answer = greedy(model, ids[:20])
+        right, guesses = accepted(draft, ids[:20], answer, np.resize(streams, (20 + len(answer), *streams.shape[1:])))
+    assert np.corrcoef(logits.ravel(), output.logits.numpy().ravel())[0, 1] > 0.995
+    assert np.corrcoef(engine_drafts.ravel(), drafts.numpy().ravel())[0, 1] > 0.995
+    assert 0 <= right <= guesses == len(answer) - 1
+
+
+@needs_compiler
+@pytest.mark.slow
+def test_a_few_steps_on_a_toy_lower_the_loss() -> None:
+    parameters = add_mtp(TOY, Parameters.fresh(TOY, seed=5))
+    values = {name: value.detach() for name, value in parameters.values.items()}
+    optimiser = Optimiser(values, parameters.matrices(), mean_memory=0.9)
+    network = Network(TOY, parameters, 256)
+    ids = torch.from_numpy(np.tile(some_ids(64), 4)[None].astype(np.int64))
+    rows, places = Rows(ids, torch.zeros(1, 256, dtype=torch.int32)), torch.arange(64, 253)
+    losses = []
+    for number in range(1, 25):
+        output = network.forward(rows, places, learns_index=True)
+        drafts = network.draft(rows, output.streams, places)
+        loss = torch.nn.functional.cross_entropy(output.logits, ids[0][places + 1])
+        drafted = torch.nn.functional.cross_entropy(drafts, ids[0][places + 2])
+        losses.append((float(loss), float(drafted)))
+        (loss + drafted + output.index_loss).backward()
+        optimiser.step({name: value.grad for name, value in parameters.values.items()}, number, Rates(0.03, 0.01))
+        for value in parameters.values.values():
+            value.grad = None
+    assert losses[-1][0] < losses[0][0] / 2
+    assert losses[-1][1] < losses[0][1] / 2
+
+
+@needs_compiler
+@pytest.mark.slow
+def test_processes_train_together_and_leave_a_run_to_go_on_from(tmp_path: Path) -> None:
+    plan = Plan(
+        seconds=4.0,
+        rates=Rates(0.01, 0.001),
+        cooling=0.5,
+        warm_up=2,
+        rows_per_step=2,
+        row_length=256,
+        long_row_length=512,
+        long_rows=0.2,
+        longest_text=10.0,
+        growth=0.2,
+        index_share=0.5,
+        learns_draft=True,
+        learns_trunk=True,
+        mean_memory=0.9,
+        save_every_s=60.0,
+        seed=1,
+        shares={"plain": 1.0, "needle session": 1.0},
+        out=tmp_path,
+    )
+    train(plan, TOY, Checkpoint(Parameters.fresh(TOY, seed=1).release_state()), 2, evaluation_prompts())
+    live, mean = (read_checkpoint(tmp_path / f"{name}.pt") for name in ("live", "mean"))
+    assert live.steps == mean.steps >= 1
+    assert live.tokens >= 512
+    assert mean.optimiser is None
+    assert Parameters.from_release(TOY, mean.state).has_mtp
+    assert all(torch.isfinite(value).all() for value in live.state.values())
