@@ -7,7 +7,7 @@ import pytest
 from fakes.official_endpoint import KEY, FakeEndpoint, running
 from whitedwarf.cli import score_collect
 from whitedwarf.cli.main import main
-from whitedwarf.evals.score.api_key import ApiKey
+from whitedwarf.evals.endpoint.api_key import ApiKey
 from whitedwarf.evals.score.case_files import read_manifest
 from whitedwarf.evals.score.endpoint import Endpoint
 from whitedwarf.evals.score.official_vectors import read_official
