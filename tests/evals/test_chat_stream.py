@@ -113,6 +113,7 @@ def test_a_whole_answer_is_read_too() -> None:
         (["[" * 100_000], "no JSON", True),
         (["[]"], "no event", False),
         (['{"choices": [{"delta": {"content": "B"}}]}'], "broke off", True),
+        (['{"choices": 5}', '{"choices": true}'], "broke off", True),
         (['{"choices": [1, {"delta": 7}], "usage": {"completion_tokens": "x"}}'], "broke off", True),
     ],
 )

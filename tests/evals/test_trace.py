@@ -187,6 +187,23 @@ def _on_a_full_disk(path: Path) -> int:
     return 0 if trace.failure else 1
 
 
+def test_a_block_that_is_interrupted_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "trace"
+    trace = TraceFile.create(path, HEADER, 3, ASKING)
+
+    def terminated(descriptor: int) -> None:
+        raise SystemExit(143)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", terminated)
+        with pytest.raises(SystemExit):
+            trace.on_end(seat(b"half"))
+    trace.finish({"passed": 0})
+    trace.close()
+    found = read_trace_file(path)
+    assert (found.fault, found.cases, found.summary) == (None, (), {"passed": "0"})
+
+
 def test_the_self_test_passes() -> None:
     assert failures() == []
     assert num_checks() > 90

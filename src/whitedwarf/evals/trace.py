@@ -3,9 +3,11 @@
 A heading is a line `===== … =====`; facts are lines `key=value`; texts are blocks between `NAME_BEGIN bytes=N` and
 `NAME_END`, the bytes as they are, so nothing in a text can pass for markup to who reads by the counts
 (trace_reader.py). Promises: only its owner may read it; no earlier file is overwritten; each block goes to the disk
-whole before the next case is asked, so a kill costs one case at most; one that does not fit on the disk is taken back.
+whole before the next case is asked, so a kill costs one case at most; one that could not be written whole is taken
+back.
 """
 
+import contextlib
 import os
 import stat
 from collections.abc import Mapping
@@ -107,7 +109,16 @@ class TraceFile(Watcher):
             os.fsync(self._descriptor)
         except OSError as error:
             self.failure = error.strerror or str(error)
+            self._take_back(start)
+        except BaseException:  # SIGTERM: a summary may follow
+            self._take_back(start)
+            raise
+
+    def _take_back(self, start: int) -> None:
+        """What was written from there on; as far as the disk lets us."""
+        with contextlib.suppress(OSError):
             os.ftruncate(self._descriptor, start)
+            os.lseek(self._descriptor, start, os.SEEK_SET)
 
 
 def case_block(seat: Seat, num_cases: int, asking: Asking) -> bytes:

@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from whitedwarf.errors import EndpointError, FileFormatError, UsageError, WhitedwarfError
-from whitedwarf.evals.score.case_files import MANIFEST, Case, check_id, manifest_text, read_text
+from whitedwarf.evals.score.case_files import MANIFEST, Case, check_id, manifest_text
 from whitedwarf.evals.score.endpoint import RefusedPromptError
 from whitedwarf.evals.score.official_vectors import VectorCase, VectorStep, official_text
 from whitedwarf.evals.score.prompts import Prompt
 from whitedwarf.evals.score.reply import Reply, Step, read_reply
+from whitedwarf.evals.text_file import read_text
 
 ThinkingWish = Literal["disabled", "enabled", "omit"]
 COLLECTION, VECTORS = "collection.json", "official.vec"

@@ -15,6 +15,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.widgets import OptionList, Static
 
+from whitedwarf.errors import WhitedwarfError
 from whitedwarf.evals.answer import Piece
 from whitedwarf.evals.exam import Exam, Seat, Watcher
 from whitedwarf.evals.tui.pane import answer, head, list_line, question
@@ -26,11 +27,13 @@ _KEYS = " p pause   q quit and report   ↑ ↓ look at   Enter ask next   PgUp 
 
 def show(exam: Exam) -> None:
     """Run the exam on the screen. KeyboardInterrupt after Ctrl+C, SystemExit after SIGTERM, else what `Exam.run`
-    raises."""
+    raises; WhitedwarfError when the screen itself broke down."""
     app = ExamApp(exam)
     app.run(mouse=False)
     if app.failure is not None:
         raise app.failure
+    if app.return_code:  # textual has told why
+        raise WhitedwarfError("the screen broke down and the exam was stopped; --plain does without one")
 
 
 class ExamApp(App[None]):
