@@ -41,13 +41,10 @@ FAMILIES = ("attention-proj", "attention", "shared", "output", "embedding")
 DENSE = [word for family in FAMILIES for word in (f"--{family}", "q8_0")]
 IQ2_Q2K = ("--routed-w1", "iq2_xxs", "--routed-w3", "iq2_xxs", "--routed-w2", "q2_k")
 Q2K = ("--experts", "q2_k")
-SMALL_DENSE = ("--shared", "q2_k", "--attention-proj", "q2_k", "--attention", "q2_k")
-NARROW = ("blk.{}.attn_q_b", "blk.{}.indexer.attn_q_b")  # rows of 128: less than a block of Q2_K
-KEPT = [
-    f"{name.format(layer)}=q8_0" for layer in range(6) for name in NARROW if layer in (2, 4) or "indexer" not in name
-]
-ALL_Q2K = [*Q2K, *SMALL_DENSE, "--output", "q8_0", "--embedding", "q8_0"]
-ALL_Q2K += [word for kept in KEPT for word in ("--tensor-type", kept)]
+NARROW = [f"blk.{layer}.attn_q_b=q8_0" for layer in range(6)]  # rows of 128: less than a block of Q2_K
+ALL_Q2K = ["--attention", "q8_0", "--output", "q8_0", "--embedding", "q8_0", *Q2K]
+ALL_Q2K += ["--shared", "q2_k", "--attention-proj", "q2_k"]
+ALL_Q2K += [word for kept in NARROW for word in ("--tensor-type", kept)]
 
 
 @dataclass(frozen=True, slots=True)
