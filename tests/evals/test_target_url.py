@@ -137,6 +137,11 @@ def test_a_key_that_a_server_quotes_is_hidden() -> None:
         target_of(server.url, key=key, model=None).find_model()
 
 
+def test_an_address_that_no_request_can_go_to_is_refused() -> None:
+    with pytest.raises(UsageError, match="--url http://☃.example"):
+        target_of("http://☃.example")
+
+
 def test_no_terminal_obeys_an_error() -> None:
     with chat_server(status(400, "\x1b[2Jgone")) as server, pytest.raises(WhitedwarfError) as raised:
         ask(target_of(server.url))

@@ -33,12 +33,16 @@ _LONGEST_ANSWER = 1 << 28  # bytes of one stream; a million tokens with their JS
 
 
 class UrlTarget:
-    """One server, and one of its models."""
+    """One server, and one of its models. UsageError for an address that no request can go to."""
 
     def __init__(self, options: ServerOptions, first_pause_s: float = FIRST_PAUSE_S) -> None:
         self._options = options
         self._first_pause_s = first_pause_s
         self._model = options.model or ""
+        try:
+            httpx2.URL(options.base)
+        except httpx2.InvalidURL as error:
+            raise UsageError(f"--url {options.base}: {error}") from error
 
     @property
     def facts(self) -> TargetFacts:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
-from whitedwarf.errors import EndpointError
+from whitedwarf.errors import EndpointError, UsageError
 from whitedwarf.evals.endpoint.address import CHAT_PATH, checked_address
 from whitedwarf.evals.endpoint.again import AskAgainError, asked_pause_s, may_pass
 from whitedwarf.evals.endpoint.api_key import ApiKey
@@ -63,6 +63,8 @@ class Endpoint:
         except httpx2.HTTPError as error:
             cause = self._hidden(str(error) or type(error).__name__)
             raise AskAgainError(f"no whole answer from {self._host} ({cause})") from error
+        except httpx2.InvalidURL as error:
+            raise UsageError(f"--endpoint {self.url}: {error}") from error
         data = self._key.hide_bytes(data) if self._key else data
         if response.status_code != 200:
             raise self._refusal(response.status_code, data, response.headers)
