@@ -55,8 +55,9 @@ def run(exam: Exam, *steps: Callable[[], Awaitable[None]]) -> None:
 
 
 async def until(is_so: Callable[[], bool]) -> None:
-    while not is_so():
-        await anyio.sleep(0.001)
+    with anyio.fail_after(20):
+        while not is_so():
+            await anyio.sleep(0.001)
 
 
 def statuses(exam: Exam) -> list[Phase]:

@@ -138,7 +138,7 @@ def test_a_key_that_a_server_quotes_is_hidden() -> None:
 
 
 def test_an_address_that_no_request_can_go_to_is_refused() -> None:
-    with pytest.raises(UsageError, match="--url http://☃.example"):
+    with pytest.raises(UsageError, match=r"--url http://☃\.example"):
         target_of("http://☃.example")
 
 

@@ -255,6 +255,17 @@ def test_a_character_that_was_cut_is_left_out() -> None:
     assert read_reply(reply_of("so \ufffd", [])).text == "so "
 
 
+@pytest.mark.parametrize(
+    ("drawn", "reason", "has_gap"),
+    [(2, "length", False), (3, "length", True), (3, "stop", False), (4, "stop", True), ("3", "length", False)],
+)
+def test_a_token_that_is_not_listed_is_noticed(drawn: object, reason: str, has_gap: bool) -> None:
+    body = json.loads(reply_of("so so", [b"so", b" so"]))
+    body["choices"][0]["finish_reason"] = reason
+    body["usage"] = {"completion_tokens": drawn}
+    assert read_reply(json.dumps(body).encode()).has_gap is has_gap
+
+
 def test_candidates_without_bytes_are_their_text() -> None:
     entry = {"token": "né", "logprob": -1, "bytes": None, "top_logprobs": None}
     body = {"choices": [{"message": {"content": "né"}, "logprobs": {"content": [entry]}}]}
