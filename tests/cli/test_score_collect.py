@@ -83,7 +83,7 @@ def test_the_candidates_become_vectors(collect: Collect, tmp_path: Path) -> None
 def test_an_answer_with_a_token_that_is_not_listed_becomes_no_vector(
     collect: Collect, endpoint: FakeEndpoint, tmp_path: Path
 ) -> None:
-    first, second, third = PROMPTS.values()
+    first, _, third = PROMPTS.values()
     endpoint.not_listed = {first: 1, third: 0}
     code, _, err = collect()
     assert code == 0

@@ -174,9 +174,8 @@ def collect(
                     raise EndpointError(f"the first {len(without)} prompts were not answered: {error}") from error
                 continue
             if reply.has_gap:
-                say(
-                    f"{prompt.id}: {reply.drawn_tokens} tokens were drawn, {len(reply.steps)} are listed: no vectors of it"
-                )
+                counts = f"{reply.drawn_tokens} tokens were drawn, {len(reply.steps)} are listed"
+                say(f"{prompt.id}: {counts}: no vectors of it")
             collection.keep(prompt, body, reply)
             asked += 1
     finally:
