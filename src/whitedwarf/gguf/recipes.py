@@ -114,7 +114,7 @@ def unused_prefixes(names: list[str], rules: TypeRules) -> list[str]:
 
 
 def fitting(choice: Choice, name: str, columns: int) -> GgmlType:
-    """The chosen type; one of a recipe or family that cannot hold such rows gives way to a wider. UsageError if asked."""
+    """The chosen type; one of a recipe or family that cannot hold such rows gives way. UsageError for an asked one."""
     if columns % choice.type.block_size == 0:
         return choice.type
     if choice.is_asked:
