@@ -1,6 +1,9 @@
 """Texts that a person or another tool wrote, read with a bound: a file without an end is refused, not read."""
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from whitedwarf.errors import FileFormatError, UsageError
 
@@ -18,6 +21,17 @@ def read_text(path: Path) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise FileFormatError(f"{path}: expected UTF-8 text, found something else at byte {error.start}") from error
+
+
+def json_lines(path: Path, expected: str) -> Iterator[tuple[int, Any]]:
+    """The number (from 1) and value of each line that is not blank; FileFormatError says what was `expected`."""
+    for number, line in enumerate(read_text(path).split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            yield number, json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise FileFormatError(f"{path}, line {number}: {expected}; it is not JSON ({error})") from error
 
 
 def read_bytes(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
