@@ -45,4 +45,6 @@ def read_bytes(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
                     raise FileFormatError(f"{path} has more than {most_bytes >> 20} MiB; expected a text")
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:  # a NUL in the name
+        raise UsageError(f"cannot read {str(path)!r}: {error}") from error
     return bytes(data)
