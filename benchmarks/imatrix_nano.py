@@ -3,18 +3,18 @@
     python benchmarks/imatrix_nano.py WORK_FOLDER [--source shared/nano/official] [--curriculum shared/nano/training]
 
 Calibration texts: nano's own curriculum (another seed than the held-out conversations), and `gguf calibrate`'s corpus.
-Prints a Markdown table; the numbers of every run are in WORK_FOLDER/results.json. Models that are there are not made
+Prints a Markdown table; the numbers are in WORK_FOLDER/results.json, too. The divergence (KL) from the model with
+unquantised experts is the finest of the figures: both see the same tokens. Models that are there are not made
 again.
 """
 
 import argparse
 import importlib
 import json
-import math
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,9 +37,14 @@ CALIBRATION_SEED, HELD_OUT_SEED = 101, 20261130
 NUM_CALIBRATION, NUM_HELD_OUT = 600, 300
 CALIBRATION_TOKENS = 150_000  # of either text
 MOST_TOKENS = 2048
+FAMILIES = ("attention-proj", "attention", "shared", "output", "embedding")
+DENSE = [word for family in FAMILIES for word in (f"--{family}", "q8_0")]
 IQ2_Q2K = ("--routed-w1", "iq2_xxs", "--routed-w3", "iq2_xxs", "--routed-w2", "q2_k")
 Q2K = ("--experts", "q2_k")
-ALL_Q2K = (*Q2K, "--shared", "q2_k", "--attention-proj", "q2_k", "--attention", "q2_k")
+NARROW = [f"blk.{layer}.attn_q_b=q8_0" for layer in range(6)]  # rows of 128: less than a block of Q2_K
+ALL_Q2K = ["--attention", "q8_0", "--output", "q8_0", "--embedding", "q8_0", *Q2K]
+ALL_Q2K += ["--shared", "q2_k", "--attention-proj", "q2_k"]
+ALL_Q2K += [word for kept in NARROW for word in ("--tensor-type", kept)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,33 +74,60 @@ def whitedwarf(*words: object) -> None:
     subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": str(ROOT / "src")})
 
 
-def perplexities(model: Transformer, tokenizer: Tokenizer, held_out: Sequence[Conversation]) -> tuple[float, float]:
-    """Of the answers alone, and of prompts and answers together."""
-    nll = np.zeros(2)
-    scored = np.zeros(2)
-    for one in held_out:
-        prompt = block_ids(tokenizer, one.prompt)
-        ids = np.array(prompt + block_ids(tokenizer, one.answer), np.int32)
-        if len(ids) > MOST_TOKENS:
-            continue
-        (logits,) = model.forward([Span(model.new_state(), ids[:-1], "all")])
-        values = logits.astype(np.float64)
-        top = values.max(axis=1)
-        losses = top + np.log(np.exp(values - top[:, None]).sum(axis=1)) - values[np.arange(len(values)), ids[1:]]
-        answers = losses[len(prompt) - 1 :]
-        nll += answers.sum(), losses.sum()
-        scored += len(answers), len(losses)
-    answers_only, whole = np.exp(nll / scored).tolist()
-    return answers_only, whole
+class Held:
+    """Held-out conversations as ids, and what the model with unquantised experts says after each token of them."""
+
+    def __init__(self, path: Path, drawn: Sequence[Conversation]) -> None:
+        with open_gguf(path) as gguf:
+            tokenizer = Tokenizer.from_metadata(gguf.metadata)
+        pairs = [(block_ids(tokenizer, one.prompt), block_ids(tokenizer, one.answer)) for one in drawn]
+        self.pairs = [(prompt, answer) for prompt, answer in pairs if len(prompt) + len(answer) <= MOST_TOKENS]
+        self.wanted = [log_probabilities(logits).astype(np.float16) for logits in self.logits(opened(path))]
+
+    def logits(self, model: Transformer) -> Iterator[np.ndarray]:
+        """(tokens - 1, V) of each conversation."""
+        for prompt, answer in self.pairs:
+            ids = np.array(prompt + answer, np.int32)
+            yield model.forward([Span(model.new_state(), ids[:-1], "all")])[0]
+
+    def compared(self, model: Transformer) -> dict[str, float]:
+        """Perplexity of the answers and of everything; mean divergence from the unquantised, in millinats."""
+        losses: list[list[float]] = [[], []]
+        divergences: list[list[float]] = [[], []]
+        for (prompt, answer), wanted, logits in zip(self.pairs, self.wanted, self.logits(model), strict=True):
+            found = log_probabilities(logits)
+            targets = np.array((prompt + answer)[1:])
+            truth = wanted.astype(np.float64)
+            by_token = -found[np.arange(len(targets)), targets], (np.exp(truth) * (truth - found)).sum(axis=1)
+            for kept, values in zip((losses, divergences), by_token, strict=True):
+                kept[0] += values[len(prompt) - 1 :].tolist()
+                kept[1] += values.tolist()
+        return {
+            "answers": float(np.exp(np.mean(losses[0]))),
+            "whole": float(np.exp(np.mean(losses[1]))),
+            "kl_answers": 1000 * float(np.mean(divergences[0])),
+            "kl_whole": 1000 * float(np.mean(divergences[1])),
+            "tokens": len(losses[1]),
+        }
 
 
-def measure(path: Path, held_out: Sequence[Conversation]) -> dict[str, float]:
-    with open_gguf(path) as gguf:
-        model = load_model(gguf, make_ops("cpu", 2)).transformer
-        tokenizer = Tokenizer.from_metadata(gguf.metadata)
-        answers_only, whole = perplexities(model, tokenizer, held_out)
-        passed, _, rows = evaluate(model)["all"]
-    return {"answers": answers_only, "whole": whole, "exact": passed, "rows": rows, "bytes": path.stat().st_size}
+def log_probabilities(logits: np.ndarray) -> np.ndarray:
+    """float64."""
+    values = logits.astype(np.float64)
+    values -= values.max(axis=1, keepdims=True)
+    return np.asarray(values - np.log(np.exp(values).sum(axis=1, keepdims=True)))
+
+
+def opened(path: Path) -> Transformer:
+    return load_model(open_gguf(path), make_ops("cpu", 2)).transformer
+
+
+def measure(path: Path, held: Held, *, is_evaluated: bool) -> dict[str, float]:
+    model = opened(path)
+    found = held.compared(model)
+    if is_evaluated:
+        found["exact"], _, found["rows"] = evaluate(model)["all"]
+    return {**found, "bytes": path.stat().st_size}
 
 
 def main() -> None:
@@ -103,6 +135,9 @@ def main() -> None:
     parser.add_argument("work", type=Path)
     parser.add_argument("--source", type=Path, default=SHARED / "official")
     parser.add_argument("--curriculum", type=Path, default=SHARED / "training")
+    parser.add_argument("--held-out", type=int, default=NUM_HELD_OUT)
+    parser.add_argument("--no-eval", action="store_true", help="leave the 204 rows out")
+    parser.add_argument("--results", default="results.json")
     arguments = parser.parse_args()
     work: Path = arguments.work
     work.mkdir(parents=True, exist_ok=True)
@@ -120,21 +155,27 @@ def main() -> None:
         matrices[name] = matrix = work / f"{name}.gguf"
         if not matrix.exists():
             whitedwarf("gguf", "imatrix", text, "-o", matrix, "-m", base, "--max-tokens", CALIBRATION_TOKENS)
-    held_out = conversations(arguments.curriculum, HELD_OUT_SEED, NUM_HELD_OUT)
-    results = {"unquantised": measure(base, held_out)}
-    for types, flags in {"IQ2_XXS/Q2_K": IQ2_Q2K, "Q2_K experts": Q2K, "Q2_K everywhere": ALL_Q2K}.items():
+    dense = work / "dense.gguf"
+    if not dense.exists():
+        whitedwarf("gguf", "quantize", base, dense, *DENSE)
+    held = Held(dense, conversations(arguments.curriculum, HELD_OUT_SEED, arguments.held_out))
+    is_evaluated = not arguments.no_eval
+    results = {"F32 experts": measure(dense, held, is_evaluated=is_evaluated)}
+    print(results, file=sys.stderr)
+    kinds = {"IQ2_XXS/Q2_K": (*DENSE, *IQ2_Q2K), "Q2_K experts": (*DENSE, *Q2K), "Q2_K everywhere": ALL_Q2K}
+    for types, flags in kinds.items():
         for name, path in matrices.items():
             made = work / f"{types.replace('/', '-').replace(' ', '-')}-{name}.gguf"
             if not made.exists():
                 whitedwarf("gguf", "quantize", base, made, *flags, *(() if path is None else ("--imatrix", path)))
-            results[f"{types}, {name}"] = measure(made, held_out)
+            results[f"{types}, {name}"] = measure(made, held, is_evaluated=is_evaluated)
             print(f"{types}, {name}: {results[f'{types}, {name}']}", file=sys.stderr)
-    (work / "results.json").write_text(json.dumps(results, indent=2) + "\n")
-    print("| experts, importance from | perplexity of answers | of whole conversations | exact of 204 |")
-    print("|---|---|---|---|")
+    (work / arguments.results).write_text(json.dumps(results, indent=2) + "\n")
+    columns = ("answers", "whole", "kl_answers", "kl_whole", "exact")
+    print("| experts, importance from | perplexity: answers | whole | KL, 1/1000: answers | whole | exact of 204 |")
+    print("|---|---|---|---|---|---|")
     for name, row in results.items():
-        print(f"| {name} | {row['answers']:.4f} | {row['whole']:.4f} | {row['exact']} |")
-    assert all(math.isfinite(row["answers"]) for row in results.values())
+        print(f"| {name} |", " | ".join(f"{row[column]:.6g}" if column in row else "" for column in columns), "|")
 
 
 if __name__ == "__main__":

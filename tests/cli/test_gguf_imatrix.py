@@ -13,6 +13,7 @@ from whitedwarf.cli import gguf_imatrix
 from whitedwarf.cli.termination import TERMINATED, held_signals
 from whitedwarf.gguf.imatrix import read_imatrix
 from whitedwarf.gguf.reader import open_gguf
+from whitedwarf.gguf.synth import synthesise
 from whitedwarf.weights.store import bundled_model, load_tensors
 
 Call = Callable[..., tuple[int, str, str]]
@@ -212,3 +213,35 @@ def test_a_held_signal_comes_at_the_end() -> None:
         work()
     assert steps == ["done"]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.slow
+def test_calibrated_and_quantised_the_columns_that_matter_are_nearer(in_process: Call, tmp_path: Path) -> None:
+    """calibrate, imatrix, quantize: weighed by the importances, experts are nearer to the model than without."""
+    model, text, matrix = tmp_path / "m.gguf", tmp_path / "c.txt", tmp_path / "i.dat"
+    synthesise(model, "tiny", layers=2, quant="f16")
+    assert in_process(["gguf", "calibrate", "-o", str(text), "--records", "12"])[0] == 0
+    collect = ["gguf", "imatrix", str(text), "-o", str(matrix), "-m", str(model), "--max-tokens", "3000"]
+    assert in_process(collect)[0] == 0
+    types = ["--routed-w1", "iq2_xxs", "--routed-w3", "iq2_xxs", "--routed-w2", "q2_k"]
+    errors = {}
+    for name, more in {"without": [], "with": ["--imatrix", str(matrix), "--imatrix-strict"]}.items():
+        made = tmp_path / f"{name}.gguf"
+        assert in_process(["gguf", "quantize", str(model), str(made), *types, *more])[0] == 0
+        errors[name] = weighed_errors(model, made, matrix)
+    for tensor, error in errors["with"].items():
+        assert error < errors["without"][tensor], tensor
+
+
+def weighed_errors(model: Path, made: Path, matrix: Path) -> dict[str, float]:
+    """Sum of importance times squared difference, by tensor of experts."""
+    importances, found = read_imatrix(matrix), {}
+    with open_gguf(model) as right, open_gguf(made) as wrong:
+        tensors = load_tensors(wrong)
+        for name, tensor in load_tensors(right).items():
+            if name.endswith("_exps.weight"):
+                experts, _, columns = tensor.shape
+                weights = [importances.weights(name, columns, expert, experts) for expert in range(experts)]
+                squares = np.square(tensor.floats() - tensors[name].floats(), dtype=np.float64)
+                found[name] = float((squares * np.array(weights)[:, None, :]).sum())
+    return found

@@ -16,6 +16,7 @@ from whitedwarf.gguf.checkpoint_source import CheckpointSource
 from whitedwarf.gguf.codecs import decode, encode
 from whitedwarf.gguf.convert import ConvertOptions, convert
 from whitedwarf.gguf.encoder import ReferenceEncoder, make_encoder
+from whitedwarf.gguf.imatrix import Imatrix, ImatrixEntry, ImatrixFormat, read_imatrix, write_imatrix
 from whitedwarf.gguf.part_model import PartModel, digest_of
 from whitedwarf.gguf.quantize import quantize
 from whitedwarf.gguf.quantize_compare import compare
@@ -254,6 +255,36 @@ def test_a_strict_imatrix_must_know_every_tensor(wide_f32: Path, tmp_path: Path)
     assert plan.notes == (
         "i.dat has no entry for blk.0.ffn_down_exps.weight, blk.1.ffn_down_exps.weight: quantised without",
     )
+
+
+@pytest.mark.parametrize("format", ["dat", "gguf"])
+def test_a_real_imatrix_file_weighs_expert_by_expert(format: ImatrixFormat, wide_f32: Path, tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    drawn = {
+        GATE: rng.gamma(0.5, 1, (6, 256)),
+        DOWN: rng.gamma(0.5, 1, (6, 256)),
+        "output.weight": rng.random((1, 256)),
+    }
+    entries = {
+        name: ImatrixEntry(sums.astype(np.float32), np.ones(len(sums), np.int64)) for name, sums in drawn.items()
+    }
+    path = tmp_path / f"i.{format}"
+    write_imatrix(path, Imatrix(entries, "corpus.txt", 3), format)
+    options = QuantizeOptions(rules("q2", output=GgmlType.Q4_K), NamedImportances(read_imatrix(path), path))
+    ours, exact = from_gguf(wide_f32, tmp_path / "x.gguf", options), open_gguf(wide_f32)
+    for name, type in ((GATE, GgmlType.IQ2_XXS), (DOWN, GgmlType.Q2_K), ("output.weight", GgmlType.Q4_K)):
+        values, weights = numbers(exact, name), drawn[name].astype(np.float32)
+        spread = weights[:, None] if values.ndim > 2 else weights[0]
+        np.testing.assert_array_equal(ours.data(name), encode(values, type, spread), err_msg=name)
+    other = numbers(exact, "blk.0.ffn_down_exps.weight")
+    np.testing.assert_array_equal(ours.data("blk.0.ffn_down_exps.weight"), encode(other, GgmlType.Q2_K))
+    assert ours.metadata["quantize.imatrix.entries_count"] == 3
+
+
+def test_an_imatrix_of_another_size_is_refused(wide_f32: Path, tmp_path: Path) -> None:
+    wrong = Imatrix({GATE: ImatrixEntry.of_means(np.ones(100, np.float32))})
+    with pytest.raises(FileFormatError, match="made for another model"):
+        from_gguf(wide_f32, tmp_path / "x.gguf", QuantizeOptions(rules("q2"), NamedImportances(wrong, Path("i"))))
 
 
 def test_types_that_cannot_be_are_refused_by_name(wide_f32: Path, tmp_path: Path) -> None:

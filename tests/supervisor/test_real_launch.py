@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.clients]
 
 
 @pytest.fixture
-def model(llama_server: Path, markov: Path) -> ManagedModel:
+def model(bare_llama_server: Path, markov: Path) -> ManagedModel:
     return ManagedModel(
         key="markov",
         alias="markov",
@@ -33,7 +33,7 @@ def model(llama_server: Path, markov: Path) -> ManagedModel:
         public_port=1,
         internal_port=free_port(),
         backend=Backend.LLAMA_SERVER,
-        program=(str(llama_server),),
+        program=(str(bare_llama_server),),
         arguments=("-m", str(markov), "-c", "1024", "-np", "1", "--jinja"),
         settle_s=0.0,
         start_timeout_s=60.0,

@@ -21,18 +21,18 @@ def test_the_real_dsh_runs(dsh_program: Path, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_real_llama_server_answers_as_the_prompt_says(llama_server: Path, markov: Path, tmp_path: Path) -> None:
-    _check_answers(llama_server, markov, tmp_path)
+def test_a_real_llama_server_answers_as_the_prompt_says(bare_llama_server: Path, markov: Path, tmp_path: Path) -> None:
+    _check_answers(bare_llama_server, markov, tmp_path)
 
 
 @pytest.mark.parametrize("metadata_alone", [False, True])
 def test_a_real_llama_server_reads_what_we_split(
-    llama_server: Path, markov: Path, tmp_path: Path, metadata_alone: bool
+    bare_llama_server: Path, markov: Path, tmp_path: Path, metadata_alone: bool
 ) -> None:
     with open_gguf(markov) as model:
         paths = rewrite(plan_split_by_count(model, tmp_path / "part.gguf", 4, metadata_alone))
     assert len(paths) > 2
-    _check_answers(llama_server, paths[0], tmp_path)
+    _check_answers(bare_llama_server, paths[0], tmp_path)
 
 
 def _check_answers(llama_server: Path, model: Path, folder: Path) -> None:

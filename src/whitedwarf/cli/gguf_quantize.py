@@ -19,7 +19,7 @@ from whitedwarf.cli.transfer_progress import TransferProgress
 from whitedwarf.config import POSITIVE
 from whitedwarf.errors import FileFormatError, UsageError
 from whitedwarf.gguf.checkpoint_source import CheckpointSource
-from whitedwarf.gguf.encoder import Encoder, make_encoder
+from whitedwarf.gguf.encoder import ENCODING, Encoder, ReferenceEncoder, make_encoder
 from whitedwarf.gguf.imatrix import read_imatrix
 from whitedwarf.gguf.part_model import PartModel, check_target, digest_of
 from whitedwarf.gguf.quantize import quantize
@@ -99,6 +99,8 @@ def command(
         if compare_gguf is not None and compare_tensor is not None:
             return _compare(plan, compare_gguf, compare_tensor, encoder, as_json)
         if not dry_run:
+            if isinstance(encoder, ReferenceEncoder):
+                note("the native module was not built: Q4_K, Q2_K and IQ2_XXS take a hundred times as long without it")
             others = [path for path in (template, imatrix) if path is not None]
             _write(plan, (*model.paths, *others), encoder, overwrite)
         _show(plan, dry_run, as_json)
@@ -122,7 +124,7 @@ def _write(plan: QuantizePlan, sources: tuple[Path, ...], encoder: Encoder, over
     check_target(target, overwrite)
     if target.exists() and any(target.samefile(path) for path in sources):
         raise UsageError(f"{target}: is a file being read. Choose another name for the output.")
-    digest = digest_of(plan.layout, sources, *(tensor.weighing for tensor in plan.tensors))
+    digest = digest_of(plan.layout, sources, ENCODING, *(tensor.weighing for tensor in plan.tensors))
     with tidy_termination(), PartModel(plan.layout, digest, replace=overwrite) as part:
         if part.was_other_work:
             note(f"{part.path}: begun with other options or from another source; starting anew")

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whitedwarf.errors import FileFormatError
-from whitedwarf.gguf.codecs import encode
 from whitedwarf.gguf.convert_plan import ConversionPlan, Outtype, PlannedTensor, TypeChoice, file_type, plan_conversion
 from whitedwarf.gguf.convert_tokenizer import tokenizer_metadata
+from whitedwarf.gguf.encoder import Encoder, make_encoder
 from whitedwarf.gguf.hparams import Hyperparameters, from_release_config, to_metadata
 from whitedwarf.gguf.metadata import TypedMetadata
 from whitedwarf.gguf.safetensors_source import SafetensorsSource, read_json
@@ -132,39 +132,50 @@ def _write(
     on_progress: Callable[[ConvertProgress], None] | None,
 ) -> None:
     written_bytes = 0
+    encoder = make_encoder()
     for tensor in plan.tensors:
-        for chunk in _chunks(source, tensor, hp.num_experts):
+        for chunk in _chunks(source, tensor, hp.num_experts, encoder):
             writer.write(tensor.name, chunk)
             written_bytes += len(chunk)
             if on_progress is not None:
                 on_progress(ConvertProgress(tensor.name, written_bytes, writer.size_bytes))
 
 
-def _chunks(source: SafetensorsSource, tensor: PlannedTensor, num_experts: int) -> Iterator[NDArray[np.uint8]]:
+def _chunks(
+    source: SafetensorsSource, tensor: PlannedTensor, num_experts: int, encoder: Encoder
+) -> Iterator[NDArray[np.uint8]]:
     """The bytes of one tensor in order: expert by expert, row piece by row piece."""
     for part in tensor.parts:
         energy = _column_energy(source, part) if tensor.type is GgmlType.IQ2_XXS else None
         for rows in row_pieces(part):
-            yield _chunk(source, part, rows, tensor.type, energy, num_experts)
+            raw = _stored(source, part, rows, tensor.type, num_experts)
+            yield _encoded(source, part, rows, tensor.type, energy, encoder) if raw is None else raw
         source.forget(part.weight)
 
 
-def _chunk(
-    source: SafetensorsSource,
-    part: SourcePart,
-    rows: slice,
-    type_: GgmlType,
-    weights: NDArray[np.float32] | None,
-    num_experts: int,
-) -> NDArray[np.uint8]:
+def _stored(
+    source: SafetensorsSource, part: SourcePart, rows: slice, type_: GgmlType, num_experts: int
+) -> NDArray[np.uint8] | None:
+    """Bytes that need no look at the numbers; None where they do."""
     if part.encoding is Encoding.INTEGERS:
         return read_integers(source, part, rows, num_experts)
     if part.encoding is Encoding.FP4 and type_ is GgmlType.MXFP4:
         return read_mxfp4(source, part, rows)
     if part.encoding is Encoding.PLAIN and PLAIN_TYPES[part.weight.dtype] is type_:
         return read_bytes(source, part, rows)
+    return None
+
+
+def _encoded(
+    source: SafetensorsSource,
+    part: SourcePart,
+    rows: slice,
+    type_: GgmlType,
+    weights: NDArray[np.float32] | None,
+    encoder: Encoder,
+) -> NDArray[np.uint8]:
     try:
-        return encode(read_floats(source, part, rows), type_, weights)
+        return encoder.encode(read_floats(source, part, rows), type_, weights)
     except ValueError as error:
         raise FileFormatError(
             f"{part.weight.path}: {part.weight.name} cannot be written as {type_.name}: {error}"

@@ -18,6 +18,8 @@ from whitedwarf.gguf.types import GgmlType
 if TYPE_CHECKING:
     from whitedwarf._native import Kernels
 
+ENCODING = "encoding 1"  # counts up when numbers encode to other bytes than before: unfinished work then begins anew
+
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float32]
 
@@ -69,6 +71,8 @@ def make_encoder(threads: int = 0) -> Encoder:
     try:
         from whitedwarf._native import Kernels
     except ImportError:
+        return ReferenceEncoder()
+    if not hasattr(Kernels, "encode"):  # an editable install whose native part was not built again
         return ReferenceEncoder()
     return NativeEncoder(Kernels(threads))
 
