@@ -195,7 +195,9 @@ def test_only_what_stands_between_the_marks_changes() -> None:
     assert renewed(found, lambda words: "/".join(words), "page") == found
 
 
-@pytest.mark.parametrize("page", ["none", f"{OPENING} a -->\nno end", f"{OPENING} a\n-->\n{END}", f"{OPENING} a"])
+@pytest.mark.parametrize(
+    "page", ["none", f"{OPENING} a -->\nno end", f"{OPENING} a\n-->\n{END}", f"{OPENING} a", f"{OPENING} 'a -->\n{END}"]
+)
 def test_marks_that_are_none_are_told(page: str) -> None:
     with pytest.raises(FileFormatError, match="page: "):
         renewed(page, lambda words: "", "page")

@@ -125,6 +125,8 @@ def test_the_gate_sees_every_difference(ask: Call, tmp_path: Path) -> None:
         code, _, err = ask(["--expect", str(expected), "--questions", "3"])
         assert code == 1
         assert "gpqa/colour: expected FAILED" in err
+    code, _, err = ask(["--expect", str(file), "--json", str(file)])
+    assert (code, "which is being read" in err) == (2, True)
     other = json.loads(file.read_text())
     other["cases"][1]["generated_tokens"] += 1
     file.write_text(json.dumps(other))
@@ -161,7 +163,7 @@ def test_the_self_test_and_its_count(in_process: Call) -> None:
         (["--ctx", "1000001"], 2, "this model has a context of 32768"),
         (["--ctx", "40000"], 2, "this model has a context of 32768"),
         (["--think", "--nothink"], 2, "exclude each other"),
-        (["--expect", "nothing"], 2, "--expect nothing: No such file"),
+        (["--expect", "nothing"], 2, "--expect: cannot read nothing: No such file"),
         (["--resume-trace", "nothing"], 2, "cannot read nothing"),
         (["--trace", "."], 2, "cannot write ."),
         (["--trace", "a", "--resume-trace", "b"], 2, "exclude each other"),

@@ -11,8 +11,10 @@ import pytest
 
 from whitedwarf.bench.serve_process import started
 from whitedwarf.cli.loading import open_model
+from whitedwarf.cli.output_file import write_text
 from whitedwarf.cli.perplexity import PREFIX_TOKENS, measure
 from whitedwarf.config import ModelSettings
+from whitedwarf.errors import WhitedwarfError
 from whitedwarf.evals.score import measuring
 from whitedwarf.evals.score.case_files import read_manifest
 from whitedwarf.evals.score.golden_vectors import read_golden
@@ -158,11 +160,18 @@ def test_a_part_of_something_else_counts_as_none(
 
 
 def test_other_settings_do_not_go_on_from_a_part(collected: Path, tmp_path: Path) -> None:
-    part = ScorePart(tmp_path / "out.tsv", {"quality": False})
+    part = ScorePart(tmp_path / "out.tsv", {"quality": False}, write_text)
     part.begin([])
     part.add(Score("a", 1, 1, 0.1, True, 1))
     assert part.scores() == [Score("a", 1, 1, 0.1, True, 1)]
-    assert ScorePart(tmp_path / "out.tsv", {"quality": True}).scores() == []
+
+    def fails(path: Path, text: str) -> None:
+        raise WhitedwarfError("no room")
+
+    with pytest.raises(WhitedwarfError, match="no room"):
+        ScorePart(tmp_path / "out.tsv", {"quality": False}, fails).begin(part.scores())
+    assert part.scores() == [Score("a", 1, 1, 0.1, True, 1)]
+    assert ScorePart(tmp_path / "out.tsv", {"quality": True}, write_text).scores() == []
 
 
 def test_two_tables_are_compared(in_process: InProcess, collected: Path, tmp_path: Path) -> None:
@@ -237,6 +246,13 @@ def test_a_difference_is_told_and_counts(
     code, out, _ = in_process(["score", "vectors", str(path), "--skip", "capital", "--json"])
     assert code == 0
     assert [case["id"] for case in json.loads(out)["cases"]] == ["hello", "colour"]
+
+
+def test_to_leave_out_everything_is_no_check(in_process: InProcess, official: Path) -> None:
+    skipped = [word for name in QUESTIONS for word in ("--skip", name)]
+    code, out, err = in_process(["score", "vectors", str(official / "official.vec"), *skipped, "--json"])
+    assert (code, out) == (2, "")
+    assert "every case is left out" in err
 
 
 def test_a_token_too_unlikely_for_a_number_is_not_compared(

@@ -7,7 +7,7 @@ import pytest
 from fakes.official_endpoint import KEY, FakeEndpoint, running
 from whitedwarf.cli import score_collect
 from whitedwarf.cli.main import main
-from whitedwarf.evals.score.api_key import ApiKey
+from whitedwarf.evals.endpoint.api_key import ApiKey
 from whitedwarf.evals.score.case_files import read_manifest
 from whitedwarf.evals.score.endpoint import Endpoint
 from whitedwarf.evals.score.official_vectors import read_official
@@ -78,6 +78,18 @@ def test_the_candidates_become_vectors(collect: Collect, tmp_path: Path) -> None
     cases = read_official(tmp_path / "set" / "official.vec")
     assert [case.id for case in cases] == list(PROMPTS)
     assert b"".join(step.chosen for step in cases[0].steps) == b"One is a number."
+
+
+def test_an_answer_with_a_token_that_is_not_listed_becomes_no_vector(
+    collect: Collect, endpoint: FakeEndpoint, tmp_path: Path
+) -> None:
+    first, _, third = PROMPTS.values()
+    endpoint.not_listed = {first: 1, third: 0}
+    code, _, err = collect()
+    assert code == 0
+    cases = read_official(tmp_path / "set" / "official.vec")
+    assert [case.id for case in cases] == list(PROMPTS)[1:]
+    assert f"{next(iter(PROMPTS))}: 7 tokens were drawn, 6 are listed: no vectors of it" in err
     assert [len(step.top) for step in cases[0].steps] == [5] * len(cases[0].steps)
 
 

@@ -53,7 +53,8 @@ def test_colour_is_always_switched_off_again(pieces: list[Piece]) -> None:
     assert text == "" or text.endswith(("\n", "\033[0m"))
 
 
-def test_a_terminal_has_one_progress_line_that_vanishes() -> None:
+def test_a_terminal_has_one_progress_line_that_vanishes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
     stream = Terminal()
     line = ProgressLine(stream)
     line.show("1/2")
@@ -70,6 +71,15 @@ def test_elsewhere_progress_is_a_line_per_step() -> None:
     line.show("2/2")
     line.clear()
     assert stream.getvalue() == "1/2\n2/2\n"
+
+
+def test_a_dumb_terminal_gets_no_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    stream = Terminal()
+    line = ProgressLine(stream)
+    line.show("1/2")
+    line.clear()
+    assert stream.getvalue() == "1/2\n"
 
 
 def test_prefill_progress_has_one_decimal() -> None:

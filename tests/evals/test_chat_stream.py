@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from whitedwarf.evals.answer import Answer
 from whitedwarf.evals.budget import CloseKind
-from whitedwarf.evals.chat_stream import LONGEST_LINE, ChatReader, EventLines, StreamError, told_error
+from whitedwarf.evals.chat_stream import LONGEST_LINE, ChatReader, EventLines, StreamError
+from whitedwarf.evals.endpoint.complaint import told_error
 
 TEXTS = st.lists(st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(["<think>", "</think>", "<", " "]))
 
@@ -112,6 +113,7 @@ def test_a_whole_answer_is_read_too() -> None:
         (["[" * 100_000], "no JSON", True),
         (["[]"], "no event", False),
         (['{"choices": [{"delta": {"content": "B"}}]}'], "broke off", True),
+        (['{"choices": 5}', '{"choices": true}'], "broke off", True),
         (['{"choices": [1, {"delta": 7}], "usage": {"completion_tokens": "x"}}'], "broke off", True),
     ],
 )

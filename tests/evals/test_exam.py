@@ -120,6 +120,17 @@ def test_stopping_ends_what_runs_and_asks_nothing_more() -> None:
     assert log.ended == [("a", Status.STOPPED)]
 
 
+def test_stopping_ends_the_rest_after_a_case() -> None:
+    exam = Exam(letters("a", "b"), TableTarget(), ASKING, pause_s=10 * PATIENCE_S)
+
+    async def stop() -> None:
+        await until(lambda: exam.seats[0].phase is Phase.PASSED)
+        exam.stop()
+
+    run(exam, stop)
+    assert statuses(exam) == [Phase.PASSED, Phase.PENDING]
+
+
 def test_a_cancelled_exam_tells_of_what_was_running() -> None:
     target, log = TableTarget(held={"a": anyio.Event()}), Log()
     exam = Exam(letters("a", "b"), target, ASKING, [log])

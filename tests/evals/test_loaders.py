@@ -97,6 +97,7 @@ def test_a_byte_order_mark_and_empty_lines_are_no_trouble(load) -> None:  # type
         (MMLU | {"answer": 4}, "'answer': expected a number from 0 to 3, got 4"),
         (MMLU | {"answer": -1}, "expected a number from 0 to 3"),
         (MMLU | {"answer": "E"}, "expected one letter of ABCD"),
+        (AIME | {"problem": "\ud800"}, "half of a surrogate pair"),
         ("[1]", "expected a JSON object, got"),
         ("{", "it is not JSON"),
         ({"text": "?"}, "expected the keys of GPQA, SuperGPQA, AIME or MMLU, got text"),

@@ -24,7 +24,19 @@ def test_addresses_are_taken_as_people_have_them(url: str, base: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["", "localhost:8000", "ftp://x", "http://", "http://x:99999", "http://x:0", "http://x?key=1", "http://[::1"]
+    "url",
+    [
+        "",
+        "localhost:8000",
+        "ftp://x",
+        "http://",
+        "http://x:99999",
+        "http://x:0",
+        "http://x?key=1",
+        "http://[::1",
+        "http://a b/v1",
+        "http://x/\x1b[2J",
+    ],
 )
 def test_what_is_no_address_is_refused(url: str) -> None:
     with pytest.raises(UsageError, match="expected an address such as"):
@@ -45,14 +57,22 @@ def test_what_is_no_key_is_refused_without_showing_it(value: str | None) -> None
     assert not value or not value.strip() or value not in str(raised.value)
 
 
-def test_a_key_in_the_address_is_refused_without_showing_it() -> None:
+@pytest.mark.parametrize(
+    "url", ["http://me:secret@x", "http://secret@x:99999", "ftp://me:secret@x", "http://x?k=secret"]
+)
+def test_a_key_in_the_address_is_refused_without_showing_it(url: str) -> None:
     with pytest.raises(UsageError, match="--api-key-env") as raised:
-        server_options("http://me:secret@x", None, None, None, {})
+        server_options(url, None, None, None, {})
     assert "secret" not in str(raised.value)
+
+
+def test_a_model_s_name_that_is_no_text_is_refused() -> None:
+    with pytest.raises(UsageError, match="--model"):
+        server_options("http://x", None, "m\udcff", None, {})
 
 
 def test_further_members_are_an_object() -> None:
     assert server_options("http://x", None, None, '{"a": {"b": 1}, "c": null}', {}).extra == {"a": {"b": 1}, "c": None}
-    for wrong in ("x", "[]", "1", '{"stream": false}', '{"messages": []}', "[" * 100_000):
+    for wrong in ("x", "[]", "1", '{"stream": false}', '{"messages": []}', '{"a": "\\ud800"}', "[" * 100_000):
         with pytest.raises(UsageError, match="--extra-body"):
             server_options("http://x", None, None, wrong, {})

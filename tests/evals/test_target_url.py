@@ -1,5 +1,6 @@
 """Asking servers: what they are sent, what they may say, and what they may do wrong."""
 
+import json
 import socket
 import threading
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ import anyio
 import pytest
 
 from evals.answering import ASKING, letters
-from evals.chat_server import ChatServer, chat_server, status, stream
+from evals.chat_server import ChatServer, Handler, Step, chat_server, status, stream
 from whitedwarf.errors import UsageError, WhitedwarfError
 from whitedwarf.evals.answer import Answer
 from whitedwarf.evals.exam import Exam, Phase
@@ -112,6 +113,39 @@ def test_what_will_not_pass_is_told_at_once(code: int, body: object, told: str, 
     assert isinstance(raised.value, NoMoreQuestionsError) is is_for_all
     assert "secret" not in str(raised.value)
     assert len(server.received) == 1
+
+
+def error_event(text: str) -> Step:
+    def answer(handler: Handler) -> None:
+        handler.send_response(200)
+        handler.send_header("content-type", "text/event-stream")
+        handler.end_headers()
+        handler.wfile.write(f"data: {json.dumps({'error': {'message': text}})}\n\n".encode())
+
+    return answer
+
+
+def test_a_key_that_a_server_quotes_is_hidden() -> None:
+    key = "sk-0123456789"
+    refusal = f"Incorrect API key: {key}"
+    for answer in (status(401, {"error": {"message": refusal}}), status(400, refusal), error_event(refusal)):
+        with chat_server(answer) as server, pytest.raises(WhitedwarfError) as raised:
+            ask(target_of(server.url, key=key))
+        assert "Incorrect API key: [key]" in str(raised.value)
+        assert key not in str(raised.value)
+    with serving_models(status(401, refusal)) as server, pytest.raises(WhitedwarfError, match=r"\[key\]"):
+        target_of(server.url, key=key, model=None).find_model()
+
+
+def test_an_address_that_no_request_can_go_to_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"--url http://☃\.example"):
+        target_of("http://☃.example")
+
+
+def test_no_terminal_obeys_an_error() -> None:
+    with chat_server(status(400, "\x1b[2Jgone")) as server, pytest.raises(WhitedwarfError) as raised:
+        ask(target_of(server.url))
+    assert str(raised.value).isprintable()
 
 
 def test_nobody_there_ends_the_exam() -> None:

@@ -20,6 +20,7 @@ class FakeEndpoint:
     answers: dict[str, str] = field(default_factory=dict)  # by prompt; others are answered "Yes."
     faults: list[str] = field(default_factory=list)  # one for each of the next requests, "" for none
     refused: set[str] = field(default_factory=set)  # these prompts get 400
+    not_listed: dict[str, int] = field(default_factory=dict)  # by prompt: so many more tokens in the usage
     retry_after: str = ""
     has_logprobs: bool = True
     key: str = KEY
@@ -39,7 +40,11 @@ class FakeEndpoint:
             logprobs = {"content": [_step(piece, body["top_logprobs"]) for piece in pieces]}
         message = {"role": "assistant", "content": text}
         choice = {"index": 0, "message": message, "logprobs": logprobs, "finish_reason": "length"}
-        return {"id": "1", "object": "chat.completion", "model": body["model"], "choices": [choice]}
+        reply = {"id": "1", "object": "chat.completion", "model": body["model"], "choices": [choice]}
+        missing = self.not_listed.get(body["messages"][-1]["content"])
+        if missing is not None and logprobs is not None:
+            reply["usage"] = {"completion_tokens": len(logprobs["content"]) + missing}
+        return reply
 
 
 def _step(piece: bytes, num_top: int) -> dict[str, Any]:

@@ -110,11 +110,11 @@ def test_a_prefix_beats_a_family_and_a_family_the_recipe() -> None:
         families={"routed-w2": GgmlType.Q4_K, "output": GgmlType.F16},
         prefixes=(("blk.1", GgmlType.Q8_0), ("blk.1.ffn_down", GgmlType.MXFP4), ("blk.1.ffn", GgmlType.F16)),
     )
-    assert choose("blk.0.ffn_down_exps.weight", EXPERTS, GgmlType.F32, rules) == Choice(GgmlType.Q4_K, True)
+    assert choose("blk.0.ffn_down_exps.weight", EXPERTS, GgmlType.F32, rules) == Choice(GgmlType.Q4_K)
     assert choose("blk.1.ffn_down_exps.weight", EXPERTS, GgmlType.F32, rules) == Choice(GgmlType.MXFP4, True)
     assert choose("blk.1.ffn_up_exps.weight", EXPERTS, GgmlType.F32, rules) == Choice(GgmlType.F16, True)
     assert choose("blk.1.attn_kv.weight", MATRIX, GgmlType.F32, rules) == Choice(GgmlType.Q8_0, True)
-    assert choose("output.weight", MATRIX, GgmlType.F32, rules) == Choice(GgmlType.F16, True)
+    assert choose("output.weight", MATRIX, GgmlType.F32, rules) == Choice(GgmlType.F16)
     assert choose("output_hc_fn.weight", MATRIX, GgmlType.F32, rules) == Choice(GgmlType.F16)
 
 
@@ -123,12 +123,16 @@ def test_without_rules_everything_keeps_its_type() -> None:
         assert choose(name, shape, GgmlType.Q5_K, TypeRules()) == Choice(GgmlType.Q5_K)
 
 
-def test_a_recipe_gives_way_where_rows_do_not_fit_and_an_option_does_not() -> None:
+def test_recipes_and_families_give_way_where_rows_do_not_fit_and_a_prefix_does_not() -> None:
     assert fitting(Choice(GgmlType.IQ2_XXS), "x", 128) is GgmlType.Q8_0
     assert fitting(Choice(GgmlType.Q8_0), "x", 24) is GgmlType.F16
     assert fitting(Choice(GgmlType.IQ2_XXS, True), "x", 512) is GgmlType.IQ2_XXS
     with pytest.raises(UsageError, match="x has rows of 128, but IQ2_XXS needs multiples of 256"):
         fitting(Choice(GgmlType.IQ2_XXS, True), "x", 128)
+    asked = choose(
+        "blk.2.attn_compressor_ape.weight", (4, 128), GgmlType.F32, TypeRules(families={"attention": GgmlType.Q2_K})
+    )
+    assert fitting(asked, "x", 128) is GgmlType.Q8_0
 
 
 def test_prefixes_that_name_nothing_are_found() -> None:

@@ -33,11 +33,18 @@ def renewed(page: str, make: Callable[[Sequence[str]], str], where: str) -> str:
         words, close, inside = after.partition("-->")
         if not close or "\n" in words or END not in inside:
             raise FileFormatError(f"{where}: expected `{OPENING} ... -->` on one line and `{END}` after the table")
-        parts += [before, OPENING, words, "-->\n\n", make(shlex.split(words)), "\n\n", END]
+        parts += [before, OPENING, words, "-->\n\n", make(_split(words, where)), "\n\n", END]
         rest, count = inside.partition(END)[2], count + 1
     if not count:
         raise FileFormatError(f"{where}: no mark for a table in it; expected `{OPENING} FILES -->` and `{END}`")
     return "".join([*parts, rest])
+
+
+def _split(words: str, where: str) -> list[str]:
+    try:
+        return shlex.split(words)
+    except ValueError as error:
+        raise FileFormatError(f"{where}: the mark `{OPENING}{words}-->` cannot be read ({error})") from error
 
 
 def _table(machine: str, figures: Sequence[Figure]) -> str:

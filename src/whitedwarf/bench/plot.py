@@ -159,10 +159,8 @@ def draw_shares(bars: Sequence[Bar], picture: Picture) -> None:
 
 
 def _figure(picture: Picture, num_panels: int = 1) -> "tuple[MatplotlibFigure, Sequence[Axes]]":
-    import matplotlib as mpl
     from matplotlib.figure import Figure as MatplotlibFigure  # without pyplot: no window, no global state
 
-    mpl.rcParams["svg.hashsalt"] = "whitedwarf"  # the same figures give the same file
     size = picture.width / DOTS_PER_INCH, picture.height / DOTS_PER_INCH
     figure = MatplotlibFigure(figsize=size, dpi=DOTS_PER_INCH, layout="constrained")
     panels = figure.subplots(1, num_panels, squeeze=False)[0]
@@ -174,11 +172,14 @@ def _figure(picture: Picture, num_panels: int = 1) -> "tuple[MatplotlibFigure, S
 
 
 def _save(figure: "MatplotlibFigure", picture: Picture) -> None:
+    import matplotlib as mpl
+
     path = picture.path
     partial = path.with_name(f".{path.stem}.{os.getpid()}.partial{path.suffix}")
     try:
         metadata = {"Date": None} if path.suffix == ".svg" else None
-        figure.savefig(partial, metadata=metadata)
+        with mpl.rc_context({"svg.hashsalt": "whitedwarf"}):  # the same figures give the same file
+            figure.savefig(partial, metadata=metadata)
         partial.replace(path)
     except OSError as error:
         raise WhitedwarfError(f"cannot write {path}: {error.strerror}") from error

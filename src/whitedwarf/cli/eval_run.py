@@ -24,7 +24,7 @@ from whitedwarf.cli.output_file import check_output, write_text
 from whitedwarf.cli.termination import tidy_termination
 from whitedwarf.cli.thinking_flags import asked_thinking
 from whitedwarf.config import ChatSettings, ModelSettings, SteeringSettings
-from whitedwarf.errors import UsageError
+from whitedwarf.errors import UsageError, WhitedwarfError
 from whitedwarf.evals.budget import DEFAULT_HARD, DEFAULT_RANK, DEFAULT_SOFT, Limits
 from whitedwarf.evals.case import Case
 from whitedwarf.evals.context import selected
@@ -32,7 +32,7 @@ from whitedwarf.evals.exam import Exam, Watcher
 from whitedwarf.evals.expect import Expectation, read_expectation
 from whitedwarf.evals.questions import built_in_cases
 from whitedwarf.evals.report import Report
-from whitedwarf.evals.target import Asking, NoMoreQuestionsError
+from whitedwarf.evals.target import Asking
 from whitedwarf.evals.trace import TraceFile, check_is_new, header_facts
 
 LEAST_COLUMNS, LEAST_LINES = 90, 18
@@ -100,7 +100,7 @@ def run_exam(
 
 def _check_files(exam: ExamSettings, output: OutputSettings) -> None:
     """UsageError where a file would take the place of another."""
-    read = [path for path in (exam.cases, exam.resume_trace) if path is not None]
+    read = [path for path in (exam.cases, exam.resume_trace, exam.expect) if path is not None]
     output.check(read)
     if exam.trace is None:
         return
@@ -148,7 +148,8 @@ def _trace(sitting: Sitting) -> Iterator[TraceFile | None]:
     settings, num_cases = sitting.settings, len(sitting.cases)
     if sitting.resumed is not None:
         sitting.resumed.check(sitting.header(), sitting.cases)
-        trace = TraceFile.go_on(sitting.resumed.path, sitting.resumed.end_bytes, num_cases, sitting.asking)
+        earlier = sitting.resumed
+        trace = TraceFile.go_on(earlier.path, earlier.size_bytes, earlier.end_bytes, num_cases, sitting.asking)
     elif settings.trace is not None:
         trace = TraceFile.create(settings.trace, sitting.header(), num_cases, sitting.asking)
     else:
@@ -165,7 +166,7 @@ def _examine(sitting: Sitting, trace: TraceFile | None, expectation: Expectation
     cut_short: BaseException | None = None
     try:
         _watch(exam, sitting)
-    except (NoMoreQuestionsError, KeyboardInterrupt, SystemExit) as error:
+    except (WhitedwarfError, KeyboardInterrupt, SystemExit) as error:
         cut_short = error
     report = Report.of(exam, sitting.limits)
     if trace is not None:

@@ -131,11 +131,15 @@ def _facts(loaded: LoadedModel) -> TargetFacts:
 
 @contextmanager
 def _server(asking: Asking, exam: ExamSettings, model: ModelSettings) -> Iterator[Opened]:
+    from whitedwarf.evals.endpoint.address import is_overheard
     from whitedwarf.evals.server_options import server_options
     from whitedwarf.evals.target_url import UrlTarget
 
     assert exam.url is not None
-    target = UrlTarget(server_options(exam.url, exam.api_key_env, model.model, exam.extra_body))
+    options = server_options(exam.url, exam.api_key_env, model.model, exam.extra_body)
+    if options.key is not None and is_overheard(options.base):
+        note(f"the key from {exam.api_key_env} goes to {options.base} without encryption")
+    target = UrlTarget(options)
     target.find_model()
     note("thoughts are limited by --tokens alone: a server takes no other limits")
     yield Opened(target, asking.thinking, None, f"{target.facts.model} at {target.facts.backend}")

@@ -1,5 +1,6 @@
 """How far something is, on stderr: a terminal gets one line that is written over, anything else one line per step."""
 
+import os
 import sys
 import time
 from typing import TextIO
@@ -11,11 +12,11 @@ _ERASE_LINE = "\r\033[K"
 
 
 class ProgressLine:
-    """Shows steps until `clear`; on a terminal nothing of it remains."""
+    """Shows steps until `clear`; on a terminal that can erase a line nothing of it remains."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
-        self.is_terminal = self._stream.isatty()
+        self.is_terminal = self._stream.isatty() and os.environ.get("TERM") != "dumb"
         self._is_shown = False
 
     def show(self, text: str) -> None:

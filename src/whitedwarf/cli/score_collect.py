@@ -13,9 +13,10 @@ from whitedwarf.cli.progress import ProgressLine
 from whitedwarf.cli.termination import tidy_termination
 from whitedwarf.config import POSITIVE
 from whitedwarf.errors import UsageError, WhitedwarfError
-from whitedwarf.evals.score.api_key import KEY_VARIABLE, find_key
+from whitedwarf.evals.endpoint.address import is_overheard
+from whitedwarf.evals.endpoint.api_key import find_key
 from whitedwarf.evals.score.collecting import Collected, Collection, ThinkingWish, Wish, collect
-from whitedwarf.evals.score.endpoint import DEFAULT_ENDPOINT, Endpoint, completions_url, is_overheard
+from whitedwarf.evals.score.endpoint import DEFAULT_ENDPOINT, KEY_VARIABLE, Endpoint, completions_url
 from whitedwarf.evals.score.prompts import Prompt, built_in_prompts, read_prompts
 from whitedwarf.evals.score.retries import patiently
 
@@ -58,7 +59,7 @@ def command(
         disabled or enabled: said to the endpoint; omit: nothing is said.
     """
     wish = Wish(completions_url(endpoint), model, max_tokens, top_logprobs, thinking)
-    key = find_key()
+    key = find_key(KEY_VARIABLE)
     if key is None and wish.endpoint == completions_url(DEFAULT_ENDPOINT):
         raise UsageError(f"{DEFAULT_ENDPOINT} wants a key: set {KEY_VARIABLE}")
     if key is not None and is_overheard(wish.endpoint):

@@ -14,9 +14,10 @@ from whitedwarf.cli.score_vectors import prompt_of
 from whitedwarf.cli.scoring import check_fits
 from whitedwarf.config import DEFAULT_MODEL, POSITIVE, ModelSettings
 from whitedwarf.errors import FileFormatError, UsageError
-from whitedwarf.evals.score.case_files import check_different, check_id, read_text
+from whitedwarf.evals.score.case_files import check_different, check_id
 from whitedwarf.evals.score.checking import golden_case, golden_ids
 from whitedwarf.evals.score.golden_vectors import GoldenCase, Mode, golden_text, read_golden
+from whitedwarf.evals.text_file import read_text
 
 DEFAULT_TOP = 64
 

@@ -47,7 +47,7 @@ def command(
     loaded = steered(open_model(model), wish)
     check_output(out, loaded.gguf.paths)
     forcings = read_cases(cases, loaded.tokenizer(), loaded.context_length)
-    part = ScorePart(out, _measured_with(loaded, forcings))
+    part = ScorePart(out, _measured_with(loaded, forcings), write_text)
     check_output(part.path, files)
     scores = _scores(loaded, forcings, part)
     write_text(out, table_text(scores))

@@ -12,12 +12,13 @@ from whitedwarf.cli.loading import LoadedModel, note, open_model
 from whitedwarf.cli.scoring import check_fits
 from whitedwarf.config import DEFAULT_MODEL, ModelSettings
 from whitedwarf.errors import FileFormatError, UsageError
-from whitedwarf.evals.score.case_files import found_from, read_text
+from whitedwarf.evals.score.case_files import found_from
 from whitedwarf.evals.score.checking import MAX_DELTA, ByteTokens, Verdict, check_golden, check_official, golden_ids
 from whitedwarf.evals.score.golden_vectors import GoldenCase, read_golden
 from whitedwarf.evals.score.measuring import chat_ids
 from whitedwarf.evals.score.official_vectors import VectorCase, read_official
 from whitedwarf.evals.score.vector_lines import is_golden
+from whitedwarf.evals.text_file import read_text
 from whitedwarf.prompt.tokenizer import Tokenizer
 
 Ids = list[int]
@@ -55,6 +56,8 @@ def command(
     cases: Sequence[VectorCase] | Sequence[GoldenCase] = read_golden(file) if golden else read_official(file)
     if unknown := set(skip) - {case.id for case in cases}:
         raise UsageError(f"--skip {min(unknown)}: there is no such case in {file}")
+    if all(case.id in skip for case in cases):
+        raise UsageError("every case is left out by --skip; leave one in")
     loaded = open_model(model)
     verdicts = []
     for verdict in _verdicts(loaded, cases, file, skip, MAX_DELTA if max_delta is None else max_delta):
@@ -64,8 +67,6 @@ def command(
     failed = sum(not verdict.holds for verdict in verdicts)
     if as_json:
         print(json.dumps({"holds": not failed, "cases": [verdict.as_json() for verdict in verdicts]}))
-    if not verdicts:
-        raise UsageError("every case is left out by --skip; leave one in")
     if failed:
         note(f"{failed} of {len(verdicts)} cases do not hold")
     return 1 if failed else 0

@@ -55,6 +55,10 @@ class Case:
 
 
 def _fault(case: Case) -> str | None:
+    try:
+        "".join((case.source, case.id, case.domain, case.title, case.question, *case.choices)).encode()
+    except UnicodeEncodeError:
+        return "half of a surrogate pair stands in a text; expected whole characters"
     if case.kind not in get_args(Kind):
         return f"expected a kind of {', '.join(get_args(Kind))}, got {case.kind!r}"
     for name in ("source", "id"):

@@ -12,7 +12,9 @@ from typing import Any
 from whitedwarf.errors import WhitedwarfError
 from whitedwarf.evals.answer import Answer
 from whitedwarf.evals.budget import CloseKind, ThinkClose
+from whitedwarf.evals.endpoint.complaint import told_error
 from whitedwarf.evals.extract import THINK_CLOSE
+from whitedwarf.evals.grade import ThinkMode
 
 THINK_OPEN = "<think>"
 LONGEST_LINE = 16 << 20  # bytes; a server that sends more in one event is none
@@ -67,10 +69,10 @@ class _Tag:
 class ChatReader:
     """Writes one answer. `thinks`: the mode to note where the server does think."""
 
-    def __init__(self, answer: Answer, thinks: str) -> None:
+    def __init__(self, answer: Answer, thinks: ThinkMode) -> None:
         self.finish_reason: str | None = None
         self._answer = answer
-        self._mode = "max" if thinks == "max" else "high"
+        self._mode: ThinkMode = "max" if thinks == "max" else "high"
         self._is_reasoning = False  # in reasoning_content
         self._is_tagged = False  # inside <think> in the content
         self._may_open = True  # nothing but blanks has come
@@ -85,7 +87,8 @@ class ChatReader:
         usage = event.get("usage")
         if isinstance(usage, dict):
             self._take_usage(usage)
-        for choice in event.get("choices") or []:
+        choices = event.get("choices")
+        for choice in choices if isinstance(choices, list) else ():
             if isinstance(choice, dict):
                 self._take_choice(choice, choice.get("delta") or choice.get("message") or {})
 
@@ -165,7 +168,7 @@ class ChatReader:
         self._answer.closed = _CLOSED
 
     def _note_thinking(self) -> None:
-        self._answer.think_mode = "max" if self._mode == "max" else "high"
+        self._answer.think_mode = self._mode
 
 
 def _event(data: str) -> dict[str, Any]:
@@ -178,10 +181,3 @@ def _event(data: str) -> dict[str, Any]:
     if event.get("error"):
         raise StreamError(f"the server failed: {told_error(event)}", may_help=True)
     return event
-
-
-def told_error(body: object) -> str:
-    """What the body of an error says, short."""
-    error = body.get("error", body) if isinstance(body, dict) else body
-    message = error.get("message") if isinstance(error, dict) else error
-    return " ".join(str(message if message else error).split())[:300]

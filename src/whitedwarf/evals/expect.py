@@ -11,8 +11,9 @@ from typing import Any
 
 from whitedwarf.errors import FileFormatError, UsageError
 from whitedwarf.evals.report import Report, settings, status_of_seat
+from whitedwarf.evals.text_file import read_bytes
 from whitedwarf.evals.trace import header_facts
-from whitedwarf.evals.trace_reader import read_trace
+from whitedwarf.evals.trace_reader import MOST_BYTES, read_trace
 
 _JSON_STARTS = b"{"
 _TRACE_SETTINGS = (
@@ -80,9 +81,9 @@ def known_settings(report: Report) -> dict[str, object]:
 def read_expectation(path: Path) -> Expectation:
     """UsageError for a file that cannot be read, FileFormatError for one that is neither a document nor a trace."""
     try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"--expect {path}: {error.strerror}") from error
+        data = read_bytes(path, MOST_BYTES)
+    except UsageError as error:
+        raise UsageError(f"--expect: {error}") from error
     try:
         found = _of_document(data) if data.lstrip().startswith(_JSON_STARTS) else _of_trace(data)
         if not found.outcomes:

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from whitedwarf.errors import FileFormatError, UsageError
+from whitedwarf.errors import FileFormatError
 from whitedwarf.evals.case import LETTERS, Case
+from whitedwarf.evals.text_file import read_text
 
 _NO_WORD = re.compile(r"[\s/=]+")
 _WHOLE = re.compile(r"-?[0-9]{1,1000}")
@@ -26,12 +27,7 @@ def read_cases(path: Path, shape: str | None = None) -> tuple[Case, ...]:
 
     `shape`: one of SHAPES; None: told by the keys of the first line.
     """
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise FileFormatError(f"{path}: expected UTF-8 text, found other bytes at {error.start}") from error
+    text = read_text(path)
     cases: list[Case] = []
     names: dict[str, int] = {}
     for number, members in _lines(text, path):

@@ -9,12 +9,6 @@ class Order:
     def __init__(self, cases: Iterable[int]) -> None:
         self._waiting = list(cases)
 
-    def __contains__(self, case: object) -> bool:
-        return case in self._waiting
-
-    def __len__(self) -> int:
-        return len(self._waiting)
-
     def next(self) -> int | None:
         """Take the first one; None where none waits."""
         return self._waiting.pop(0) if self._waiting else None

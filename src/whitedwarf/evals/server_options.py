@@ -5,11 +5,11 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlunsplit
 
 from whitedwarf.errors import UsageError
-
-CHAT = "/chat/completions"
+from whitedwarf.evals.endpoint.address import CHAT_PATH, checked_address
+from whitedwarf.evals.endpoint.api_key import ApiKey, find_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,14 +17,18 @@ class ServerOptions:
     """`base` is the address up to and with /v1, or what stands there. `extra`: members of requests, None takes away."""
 
     base: str
-    key: str | None = field(default=None, repr=False)
+    key: ApiKey | None = None
     model: str | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def headers(self) -> dict[str, str]:
         """Of every request."""
-        return {} if self.key is None else {"Authorization": f"Bearer {self.key}"}
+        return {} if self.key is None else self.key.headers
+
+    def hidden(self, text: str) -> str:
+        """`text` without the key."""
+        return text if self.key is None else self.key.hide(text)
 
 
 def server_options(
@@ -35,32 +39,40 @@ def server_options(
     environment: Mapping[str, str] = os.environ,
 ) -> ServerOptions:
     """From the options of the command line; UsageError for what makes no sense."""
-    return ServerOptions(_base(url), _key(key_variable, environment), model, _extra(extra))
+    return ServerOptions(_base(url), _key(key_variable, environment), _model(model), _extra(extra))
 
 
 def _base(url: str) -> str:
-    try:
-        parts = urlsplit(url)
-        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        is_address = False
-    if not is_address or parts.query or parts.fragment:
-        raise UsageError(f"--url {url}: expected an address such as http://127.0.0.1:8000 or https://example.com/v1")
-    if parts.username is not None or parts.password is not None:
-        raise UsageError("--url: a key does not belong into the address; name its variable with --api-key-env")
-    path = parts.path.rstrip("/").removesuffix(CHAT).rstrip("/")
+    parts = checked_address(url, "--url", "http://127.0.0.1:8000", "the variable that --api-key-env names")
+    path = parts.path.rstrip("/").removesuffix(CHAT_PATH).rstrip("/")
     return urlunsplit((parts.scheme, parts.netloc, path or "/v1", "", ""))
 
 
-def _key(variable: str | None, environment: Mapping[str, str]) -> str | None:
+def _key(variable: str | None, environment: Mapping[str, str]) -> ApiKey | None:
     if variable is None:
         return None
-    key = environment.get(variable, "").strip()
-    if not key:
+    try:
+        key = find_key(variable, environment)
+    except UsageError as error:
+        raise UsageError(f"--api-key-env {error}") from error
+    if key is None:
         raise UsageError(f"--api-key-env {variable}: there is no such variable in the environment, or it is empty")
-    if not (key.isascii() and key.isprintable()):
-        raise UsageError(f"--api-key-env {variable}: its value is no key; expected printable ASCII characters")
     return key
+
+
+def _model(name: str | None) -> str | None:
+    if name is not None and not _is_sendable(name):
+        raise UsageError(f"--model {name!a}: expected a name in UTF-8")
+    return name
+
+
+def _is_sendable(value: object) -> bool:
+    """Whether there are whole characters only."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _extra(text: str | None) -> Mapping[str, Any]:
@@ -74,4 +86,6 @@ def _extra(text: str | None) -> Mapping[str, Any]:
         raise UsageError(f"--extra-body: expected a JSON object, got {text[:60]}")
     if "stream" in value or "messages" in value:
         raise UsageError("--extra-body: the messages and the stream are the exam's own; leave them out")
+    if not _is_sendable(value):
+        raise UsageError("--extra-body: it has half of a surrogate pair; expected whole characters")
     return value

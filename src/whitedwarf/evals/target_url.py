@@ -1,10 +1,12 @@
 """Any server that speaks OpenAI's Chat Completions: llama-server, vLLM, DeepSeek's own, `whitedwarf serve`.
 
 Promises: what may pass (a busy server, a cut connection) is tried again with growing pauses and the answer begins
-anew; what will not (a wrong key, no such model, nobody there) ends the exam at once; the key goes nowhere else.
+anew; what will not (a wrong key, no such model) ends the exam at once, and so does nobody there in the end; the key
+goes nowhere else, and into no message.
 Thoughts are limited by max_tokens alone: a server shows no logits before a token is drawn.
 """
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,35 +16,33 @@ import httpx2
 from whitedwarf.errors import UsageError, WhitedwarfError
 from whitedwarf.evals.answer import Answer
 from whitedwarf.evals.case import Case
-from whitedwarf.evals.chat_stream import ChatReader, EventLines, StreamError, told_error
+from whitedwarf.evals.chat_stream import ChatReader, EventLines, StreamError
+from whitedwarf.evals.endpoint.address import CHAT_PATH
+from whitedwarf.evals.endpoint.again import AskAgainError, asked_pause_s, may_pass
+from whitedwarf.evals.endpoint.complaint import complaint
 from whitedwarf.evals.prompts import SYSTEM_PROMPT, question_prompt
-from whitedwarf.evals.server_options import CHAT, ServerOptions
+from whitedwarf.evals.server_options import ServerOptions
 from whitedwarf.evals.target import Asking, NoMoreQuestionsError, TargetFacts
 
 ATTEMPTS = 5
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0  # each pause is twice the one before
 _TIMEOUT = httpx2.Timeout(30.0, read=900.0, write=60.0)  # a long prompt may be read without a sign of life
-_TRY_AGAIN = (408, 409, 425, 429, 500, 502, 503, 504, 529)
 _FOR_ALL = (401, 402, 403, 404)
-_LONGEST_ERROR = 1 << 16  # bytes
+_LONGEST_TOLD = 1 << 22  # bytes of an error, or of a list of models
 _LONGEST_ANSWER = 1 << 28  # bytes of one stream; a million tokens with their JSON stay below
 
 
-class TryAgainError(WhitedwarfError):
-    """It failed in a way that may pass; `pause_s` is what the server asked for."""
-
-    def __init__(self, text: str, pause_s: float = 0.0) -> None:
-        super().__init__(text)
-        self.pause_s = pause_s
-
-
 class UrlTarget:
-    """One server, and one of its models."""
+    """One server, and one of its models. UsageError for an address that no request can go to."""
 
     def __init__(self, options: ServerOptions, first_pause_s: float = FIRST_PAUSE_S) -> None:
         self._options = options
         self._first_pause_s = first_pause_s
         self._model = options.model or ""
+        try:
+            httpx2.URL(options.base)
+        except httpx2.InvalidURL as error:
+            raise UsageError(f"--url {options.base}: {error}") from error
 
     @property
     def facts(self) -> TargetFacts:
@@ -53,7 +53,7 @@ class UrlTarget:
         """Where none is named: the server's only one. UsageError where it has several or will not say."""
         if self._model:
             return
-        names = _model_names(self._options)
+        names = self._model_names()
         if len(names) != 1:
             known = f"it has {', '.join(names[:12])}" if names else "it names none"
             raise UsageError(f"which model of {self._options.base}? Give --model NAME; {known}")
@@ -74,10 +74,10 @@ class UrlTarget:
             try:
                 await self._attempt(body, asking, answer)
                 return
-            except TryAgainError as error:
+            except AskAgainError as error:
                 if attempt == ATTEMPTS:
                     raise WhitedwarfError(f"{error}; {ATTEMPTS} attempts") from error
-                await anyio.sleep(min(max(pause_s, error.pause_s), LONGEST_PAUSE_S))
+                await anyio.sleep(min(max(pause_s, error.wait_s), LONGEST_PAUSE_S))
                 pause_s *= 2
                 answer.again(str(error))
 
@@ -104,25 +104,53 @@ class UrlTarget:
         return {name: value for name, value in (body | dict(self._options.extra)).items() if value is not None}
 
     async def _attempt(self, body: Mapping[str, Any], asking: Asking, answer: Answer) -> None:
-        url = self._options.base + CHAT
+        url = self._options.base + CHAT_PATH
         try:
             async with (
                 httpx2.AsyncClient(timeout=_TIMEOUT, headers=self._options.headers) as client,
                 client.stream("POST", url, json=body) as response,
             ):
                 if response.status_code != 200:
-                    await _refused(response, url)
+                    raise self._refusal(response, await _beginning(response), url)
                 await _read(response, ChatReader(answer, asking.thinking))
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
             if answer.num_attempts < ATTEMPTS:
-                raise TryAgainError(f"{url}: {_told(error)}") from error
+                raise AskAgainError(f"{url}: {_told(error)}") from error
             raise NoMoreQuestionsError(f"{url} does not answer: {_told(error)}; is the server running?") from error
         except httpx2.HTTPError as error:
-            raise TryAgainError(f"the connection failed: {_told(error)}") from error
+            raise AskAgainError(f"the connection failed: {_told(error)}") from error
         except StreamError as error:
-            if error.may_help:
-                raise TryAgainError(str(error)) from error
-            raise
+            text = self._options.hidden(str(error))
+            raise (AskAgainError(text) if error.may_help else WhitedwarfError(text)) from error
+
+    def _refusal(self, response: httpx2.Response, body: bytes, url: str) -> WhitedwarfError:
+        """What a status that is not 200 means."""
+        status = response.status_code
+        text = f"{url} answers {status}: {self._options.hidden(complaint(body)) or 'nothing more'}"
+        if may_pass(status):
+            return AskAgainError(text, asked_pause_s(response.headers))
+        if status in (401, 403):
+            return NoMoreQuestionsError(f"{text}; name a variable with the right key: --api-key-env")
+        return NoMoreQuestionsError(text) if status in _FOR_ALL else WhitedwarfError(text)
+
+    def _model_names(self) -> list[str]:
+        url = self._options.base + "/models"
+        body = bytearray()
+        try:
+            with httpx2.stream("GET", url, headers=self._options.headers, timeout=_TIMEOUT) as response:
+                for data in response.iter_bytes():
+                    body += data
+                    if len(body) > _LONGEST_TOLD:
+                        break
+        except httpx2.HTTPError as error:
+            raise WhitedwarfError(f"{url} does not answer: {_told(error)}; is the server running?") from error
+        if response.status_code in (401, 403):
+            raise self._refusal(response, bytes(body), url)
+        try:
+            listed = json.loads(body)["data"] if response.status_code == 200 else []
+            return [model["id"] for model in listed if isinstance(model["id"], str)]
+        except (ValueError, RecursionError, KeyError, TypeError):
+            return []
 
 
 async def _read(response: httpx2.Response, reader: ChatReader) -> None:
@@ -143,55 +171,14 @@ async def _read(response: httpx2.Response, reader: ChatReader) -> None:
     reader.finish()
 
 
-async def _refused(response: httpx2.Response, url: str) -> None:
-    """Raise what the status means."""
-    body = b""
+async def _beginning(response: httpx2.Response) -> bytes:
+    """As much of a body as an error takes."""
+    body = bytearray()
     async for data in response.aiter_bytes():
         body += data
-        if len(body) > _LONGEST_ERROR:
+        if len(body) > _LONGEST_TOLD:
             break
-    _raise(response, body, url)
-
-
-def _raise(response: httpx2.Response, body: bytes, url: str) -> None:
-    status = response.status_code
-    text = f"{url} answers {status}: {_error_text(body)}"
-    if status in _TRY_AGAIN:
-        raise TryAgainError(text, _asked_pause_s(response.headers.get("retry-after", "")))
-    if status in (401, 403):
-        raise NoMoreQuestionsError(f"{text}; name a variable with the right key: --api-key-env")
-    if status in _FOR_ALL:
-        raise NoMoreQuestionsError(text)
-    raise WhitedwarfError(text)
-
-
-def _error_text(body: bytes) -> str:
-    try:
-        return told_error(httpx2.Response(200, content=body).json())
-    except (ValueError, RecursionError):
-        return " ".join(body[:300].decode("utf-8", "replace").split()) or "nothing more"
-
-
-def _asked_pause_s(value: str) -> float:
-    return min(float(value), LONGEST_PAUSE_S) if value.isascii() and value.isdigit() and len(value) < 6 else 0.0
-
-
-def _model_names(options: ServerOptions) -> list[str]:
-    url = options.base + "/models"
-    try:
-        response = httpx2.get(url, headers=options.headers, timeout=_TIMEOUT)
-    except httpx2.HTTPError as error:
-        raise WhitedwarfError(f"{url} does not answer: {_told(error)}; is the server running?") from error
-    if response.status_code in (401, 403):
-        raise WhitedwarfError(
-            f"{url} answers {response.status_code}: {_error_text(response.content)}; name a variable with the right "
-            "key: --api-key-env"
-        )
-    try:
-        listed = response.json()["data"] if response.status_code == 200 else []
-        return [model["id"] for model in listed if isinstance(model["id"], str)]
-    except (ValueError, RecursionError, KeyError, TypeError):
-        return []
+    return bytes(body)
 
 
 def _told(error: Exception) -> str:

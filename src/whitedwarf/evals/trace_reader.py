@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from whitedwarf.errors import FileFormatError, UsageError
+from whitedwarf.errors import FileFormatError
+from whitedwarf.evals.text_file import read_bytes
 from whitedwarf.evals.trace import HEADER, SUMMARY
 
+MOST_BYTES = 4 << 30
 _HEADING = re.compile(rb"===== (.+) =====")
 _CASE = re.compile(r"CASE ([0-9]{1,9})/([0-9]{1,9}) (\S+)")
 _BEGIN = re.compile(rb"([A-Z_]+)_BEGIN bytes=([0-9]{1,15})")
@@ -52,10 +54,7 @@ class Trace:
 
 def read_trace_file(path: Path) -> Trace:
     """UsageError for a file that cannot be read, FileFormatError for one that does not begin like a trace."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from error
+    data = read_bytes(path, MOST_BYTES)
     try:
         return read_trace(data)
     except FileFormatError as error:

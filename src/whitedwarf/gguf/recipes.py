@@ -70,7 +70,7 @@ class TypeRules:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A type, and whether somebody asked for it by name: then it is not changed for another that fits."""
+    """A type, and whether it was asked for by the tensor's name: then it is not changed for another that fits."""
 
     type: GgmlType
     is_asked: bool = False
@@ -102,7 +102,7 @@ def choose(name: str, shape: tuple[int, ...], base: GgmlType, rules: TypeRules) 
             return Choice(type_, is_asked=True)
     family = family_of(name, shape)
     if family is not None and family in rules.families and base is not GgmlType.I32:
-        return Choice(rules.families[family], is_asked=True)
+        return Choice(rules.families[family])
     if rules.recipe is None or base is GgmlType.I32:
         return Choice(base)
     return Choice(_of_recipe(name, family, rules.recipe, rules.rich_layers))
@@ -114,7 +114,7 @@ def unused_prefixes(names: list[str], rules: TypeRules) -> list[str]:
 
 
 def fitting(choice: Choice, name: str, columns: int) -> GgmlType:
-    """The chosen type, or for a recipe's that cannot hold such rows, the next wider. UsageError for an asked one."""
+    """The chosen type; one of a recipe or family that cannot hold such rows gives way. UsageError for an asked one."""
     if columns % choice.type.block_size == 0:
         return choice.type
     if choice.is_asked:

@@ -11,15 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from whitedwarf.errors import EndpointError, FileFormatError, WhitedwarfError
-from whitedwarf.evals.score.api_key import ApiKey, find_key
+from whitedwarf.evals.endpoint.address import is_overheard
+from whitedwarf.evals.endpoint.again import asked_pause_s
+from whitedwarf.evals.endpoint.api_key import ApiKey, find_key
+from whitedwarf.evals.endpoint.complaint import complaint
 from whitedwarf.evals.score.case_files import Case, manifest_text, read_manifest
-from whitedwarf.evals.score.endpoint import complaint, completions_url, is_overheard
+from whitedwarf.evals.score.endpoint import completions_url
 from whitedwarf.evals.score.golden_vectors import MODES, GoldenCase, Top, golden_text, read_golden
 from whitedwarf.evals.score.measuring import Score
 from whitedwarf.evals.score.official_vectors import VectorCase, VectorStep, official_text, read_official
 from whitedwarf.evals.score.prompts import built_in_prompts
 from whitedwarf.evals.score.reply import Candidate, read_reply
-from whitedwarf.evals.score.retries import asked_pause_s
 from whitedwarf.evals.score.score_table import read_table, table_text
 
 IDS = st.text(string.ascii_lowercase + string.digits + "._-", min_size=1, max_size=12).filter(
@@ -253,6 +255,17 @@ def test_a_character_that_was_cut_is_left_out() -> None:
     assert read_reply(reply_of("so \ufffd", [])).text == "so "
 
 
+@pytest.mark.parametrize(
+    ("drawn", "reason", "has_gap"),
+    [(2, "length", False), (3, "length", True), (3, "stop", False), (4, "stop", True), ("3", "length", False)],
+)
+def test_a_token_that_is_not_listed_is_noticed(drawn: object, reason: str, has_gap: bool) -> None:
+    body = json.loads(reply_of("so so", [b"so", b" so"]))
+    body["choices"][0]["finish_reason"] = reason
+    body["usage"] = {"completion_tokens": drawn}
+    assert read_reply(json.dumps(body).encode()).has_gap is has_gap
+
+
 def test_candidates_without_bytes_are_their_text() -> None:
     entry = {"token": "né", "logprob": -1, "bytes": None, "top_logprobs": None}
     body = {"choices": [{"message": {"content": "né"}, "logprobs": {"content": [entry]}}]}
@@ -302,14 +315,14 @@ def test_a_key_without_encryption_is_noticed(url: str, wanted: bool) -> None:
 
 
 def test_a_key_shows_itself_nowhere() -> None:
-    key = find_key({"DEEPSEEK_API_KEY": " sk-abcdefgh \n"})
+    key = find_key("DEEPSEEK_API_KEY", {"DEEPSEEK_API_KEY": " sk-abcdefgh \n"})
     assert key is not None
     assert "sk-abcdefgh" not in repr(key)
     assert key.hide("bad sk-abcdefgh!") == "bad [key]!"
     assert ApiKey("none").hide("none of these") == "none of these"
-    assert find_key({}) is None
+    assert find_key("DEEPSEEK_API_KEY", {}) is None
     with pytest.raises(WhitedwarfError, match="is no key") as caught:
-        find_key({"DEEPSEEK_API_KEY": "sk-abc\ndef"})
+        find_key("DEEPSEEK_API_KEY", {"DEEPSEEK_API_KEY": "sk-abc\ndef"})
     assert "sk-abc" not in str(caught.value).replace("such as sk-abc...", "")
 
 
@@ -318,7 +331,7 @@ def test_a_key_shows_itself_nowhere() -> None:
     [("", 0), ("5", 5), ("2.5", 2.5), ("-3", 0), ("soon", 0), ("Mon, 30 Nov 2026 12:00:30 GMT", 30), ("1" * 40, 1e9)],
 )
 def test_pauses_are_seconds_or_dates(header: str, seconds: float) -> None:
-    assert asked_pause_s(header, datetime(2026, 11, 30, 12, 0, 0, tzinfo=UTC)) == seconds
+    assert asked_pause_s({"Retry-After": header}, datetime(2026, 11, 30, 12, 0, 0, tzinfo=UTC)) == seconds
 
 
 def test_our_prompts_are_many_and_mixed() -> None:

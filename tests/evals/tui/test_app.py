@@ -1,9 +1,11 @@
 """The split screen: keys do what they say, whatever size the terminal has."""
 
+import signal
 from collections.abc import Awaitable, Callable
 
 import anyio
 import pytest
+from textual.app import App
 from textual.pilot import Pilot
 from textual.widgets import OptionList, Static
 
@@ -11,7 +13,7 @@ from evals.answering import ASKING, TableTarget, letters
 from whitedwarf.errors import WhitedwarfError
 from whitedwarf.evals.exam import Exam, Phase
 from whitedwarf.evals.target import NoMoreQuestionsError
-from whitedwarf.evals.tui.app import ExamApp
+from whitedwarf.evals.tui.app import ExamApp, show
 
 PATIENCE_S = 20
 Steps = Callable[["Screen"], Awaitable[None]]
@@ -63,6 +65,20 @@ async def to_the_end(screen: Screen) -> None:
 
 def held(*ids: str, **answers: str | WhitedwarfError) -> TableTarget:
     return TableTarget(answers, {name: anyio.Event() for name in ids})
+
+
+def test_a_screen_that_breaks_down_is_no_exam_that_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(app: ExamApp) -> None:
+        raise RuntimeError("no such colour")
+
+    monkeypatch.setattr(ExamApp, "run", lambda app, **options: App.run(app, headless=True))
+    monkeypatch.setattr(ExamApp, "_repaint", broken)
+    exam = Exam(letters("a", "b"), held("a"), ASKING)
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(WhitedwarfError, match="--plain"):
+        show(exam)
+    assert signal.getsignal(signal.SIGTERM) is before
+    assert not any(seat.phase.is_live for seat in exam.seats)
 
 
 def test_it_begins_by_itself_and_shows_what_is_said() -> None:

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from whitedwarf.errors import FileFormatError, UsageError
+from whitedwarf.errors import FileFormatError
+from whitedwarf.evals.text_file import read_text
 
 MANIFEST = "manifest.tsv"
 HEADER = ("id", "prompt", "continuation", "response")
-_MOST_BYTES = 64 << 20
 _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 
 
@@ -70,20 +70,6 @@ def manifest_text(cases: Sequence[Case], folder: Path) -> str:
         for case in cases
     ]
     return "".join("\t".join(row) + "\n" for row in rows)
-
-
-def read_text(path: Path) -> str:
-    """A file as UTF-8 text of at most 64 MiB, line ends untouched."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(_MOST_BYTES + 1)
-        if len(data) > _MOST_BYTES:
-            raise FileFormatError(f"{path} has more than {_MOST_BYTES >> 20} MiB; expected a text")
-        return data.decode("utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise FileFormatError(f"{path}: expected UTF-8 text, found something else at byte {error.start}") from error
 
 
 def found_from(folder: Path, name: str) -> Path:

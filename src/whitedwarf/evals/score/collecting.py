@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from whitedwarf.errors import EndpointError, FileFormatError, UsageError, WhitedwarfError
-from whitedwarf.evals.score.case_files import MANIFEST, Case, check_id, manifest_text, read_text
+from whitedwarf.evals.score.case_files import MANIFEST, Case, check_id, manifest_text
 from whitedwarf.evals.score.endpoint import RefusedPromptError
 from whitedwarf.evals.score.official_vectors import VectorCase, VectorStep, official_text
 from whitedwarf.evals.score.prompts import Prompt
 from whitedwarf.evals.score.reply import Reply, Step, read_reply
+from whitedwarf.evals.text_file import read_text
 
 ThinkingWish = Literal["disabled", "enabled", "omit"]
 COLLECTION, VECTORS = "collection.json", "official.vec"
@@ -116,7 +117,8 @@ class Collection:
     def list(self, prompts: Iterable[Prompt], wish: Wish) -> None:
         """The manifest, and the vectors of all cases that have candidates; cases of earlier runs stay in both.
 
-        Vectors are answers without thoughts: none are written where these were asked for.
+        Vectors are answers without thoughts: none are written where these were asked for, nor of an answer whose
+        candidates leave tokens out, since what follows a gap cannot be told from what is listed.
         """
         cases = {case.id: case for case in self._listed()}
         cases |= {prompt.id: self.case(prompt) for prompt in prompts if self.has(prompt)}
@@ -136,15 +138,15 @@ class Collection:
 
     def _vector(self, case: Case) -> VectorCase | None:
         try:
-            steps = read_reply(case.response.read_bytes()).steps
+            reply = read_reply(case.response.read_bytes())
         except (OSError, EndpointError) as error:
             raise FileFormatError(
                 f"{case.response} is damaged ({error}); delete it, and it is asked for again"
             ) from error
-        if not any(step.top for step in steps):
+        if reply.has_gap or not any(step.top for step in reply.steps):
             return None
         name = case.prompt.relative_to(self.folder).as_posix()
-        return VectorCase(case.id, VECTOR_CONTEXT, name, tuple(_vector_step(step) for step in steps))
+        return VectorCase(case.id, VECTOR_CONTEXT, name, tuple(_vector_step(step) for step in reply.steps))
 
 
 def collect(
@@ -171,6 +173,9 @@ def collect(
                 if len(without) >= _MOST_REFUSED and not asked and not present:
                     raise EndpointError(f"the first {len(without)} prompts were not answered: {error}") from error
                 continue
+            if reply.has_gap:
+                counts = f"{reply.drawn_tokens} tokens were drawn, {len(reply.steps)} are listed"
+                say(f"{prompt.id}: {counts}: no vectors of it")
             collection.keep(prompt, body, reply)
             asked += 1
     finally:

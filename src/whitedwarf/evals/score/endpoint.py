@@ -1,31 +1,31 @@
 """One chat completion from an endpoint of the OpenAI shape, as DeepSeek's: a request's bytes there, the answer's back.
 
-The only module of the scores that knows httpx2, which is imported with the first question.
+httpx2 is imported with the first question.
 Promises: answers are bounded in size and time; redirects are not followed, so that the key goes to the named host only;
 every failure is an EndpointError in words for the user, an AskAgainError where trying again may help, or a
 RefusedPromptError where this request alone was refused. No message has the key.
 """
 
-import json
 import time
 from collections.abc import Mapping
-from ipaddress import ip_address
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
 from whitedwarf.errors import EndpointError, UsageError
-from whitedwarf.evals.score.api_key import KEY_VARIABLE, ApiKey
-from whitedwarf.evals.score.retries import AGAIN, AskAgainError, asked_pause_s
+from whitedwarf.evals.endpoint.address import CHAT_PATH, checked_address
+from whitedwarf.evals.endpoint.again import AskAgainError, asked_pause_s, may_pass
+from whitedwarf.evals.endpoint.api_key import ApiKey
+from whitedwarf.evals.endpoint.complaint import complaint
 
 if TYPE_CHECKING:
     from httpx2 import Response
 
 DEFAULT_ENDPOINT = "https://api.deepseek.com"
-_PATH = "/chat/completions"
+KEY_VARIABLE = "DEEPSEEK_API_KEY"
 MOST_BYTES = 8 << 20
 _SILENCE_S = 120.0  # for a connection, and between two pieces of an answer
 _WHOLE_S = 600.0
-_SHOWN = 300  # characters of a complaint
+_SHOWN = 300  # characters of an address
 
 
 class RefusedPromptError(EndpointError):
@@ -34,29 +34,9 @@ class RefusedPromptError(EndpointError):
 
 def completions_url(text: str) -> str:
     """Where to ask: an API's base, or the whole address of its chat completions. UsageError for what is neither."""
-    example = f"expected an address such as {DEFAULT_ENDPOINT}"
-    try:
-        parts = urlsplit(text.strip())
-        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        is_address = False
-    if not is_address or not text.isprintable() or " " in text.strip():
-        raise UsageError(f"--endpoint {text}: {example}")
-    if parts.username is not None or parts.query or parts.fragment:
-        raise UsageError(f"--endpoint: {example}, without name, password, ? and #; the key comes from {KEY_VARIABLE}")
-    path = parts.path.rstrip("/")
-    return urlunsplit((parts.scheme, parts.netloc, path if path.endswith(_PATH) else path + _PATH, "", ""))
-
-
-def is_overheard(url: str) -> bool:
-    """Whether what is sent there can be read on the way: no TLS, and perhaps another machine."""
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    try:
-        is_here = ip_address(host).is_loopback
-    except ValueError:
-        is_here = host == "localhost"
-    return parts.scheme == "http" and not is_here
+    parts = checked_address(text.strip(), "--endpoint", DEFAULT_ENDPOINT, KEY_VARIABLE)
+    path = parts.path.rstrip("/").removesuffix(CHAT_PATH)
+    return urlunsplit((parts.scheme, parts.netloc, path + CHAT_PATH, "", ""))
 
 
 class Endpoint:
@@ -73,7 +53,7 @@ class Endpoint:
 
         headers = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "whitedwarf"}
         if self._key is not None:
-            headers["Authorization"] = f"Bearer {self._key.secret}"
+            headers |= self._key.headers
         try:
             with (
                 httpx2.Client(timeout=self._silence_s, follow_redirects=False) as client,
@@ -123,9 +103,8 @@ class Endpoint:
                 )
             case 400 | 413 | 422:
                 return RefusedPromptError(f"refused (HTTP {status}){said}")
-            case _ if status in AGAIN or status >= 500:
-                wait_s = asked_pause_s(headers.get("Retry-After", ""))
-                return AskAgainError(f"{self._host} is busy or broken (HTTP {status}){said}", wait_s)
+            case _ if may_pass(status):
+                return AskAgainError(f"{self._host} is busy or broken (HTTP {status}){said}", asked_pause_s(headers))
             case _ if 300 <= status < 400:
                 where = self._hidden(headers.get("Location", "elsewhere"))[:_SHOWN]
                 return EndpointError(
@@ -141,15 +120,3 @@ class Endpoint:
 
     def _hidden(self, text: str) -> str:
         return self._key.hide(text) if self._key else text
-
-
-def complaint(data: bytes) -> str:
-    """What an error's body says: the `message` of OpenAI's shape, or the beginning of any other text but HTML."""
-    text = data[: 64 << 10].decode("utf-8", "replace").strip()
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return "" if text.startswith("<") else " ".join(text.split())[:_SHOWN]
-    error = value.get("error", value) if isinstance(value, dict) else value
-    message = error.get("message", error) if isinstance(error, dict) else error
-    return " ".join(str(message).split())[:_SHOWN]

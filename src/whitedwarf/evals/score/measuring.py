@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from whitedwarf.conversation.conversation import Conversation
 from whitedwarf.conversation.message import UserMessage
 from whitedwarf.errors import ContextOverflowError, FileFormatError, WhitedwarfError
-from whitedwarf.evals.score.case_files import Case, read_text
+from whitedwarf.evals.score.case_files import Case
 from whitedwarf.evals.score.likelihood import Forced, forced
+from whitedwarf.evals.text_file import read_text
 from whitedwarf.model.base import Model
 from whitedwarf.prompt.encode_v4 import encode
 from whitedwarf.prompt.tokenizer import Tokenizer

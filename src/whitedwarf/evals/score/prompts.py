@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from whitedwarf.errors import FileFormatError
-from whitedwarf.evals.score.case_files import check_different, check_id, read_text
+from whitedwarf.evals.score.case_files import check_different, check_id
 from whitedwarf.evals.score.long_prompts import long_prompts
+from whitedwarf.evals.text_file import read_text
 
 _EXPECTED = 'expected a text or an object such as {"id": "capital", "prompt": "What is the capital of Chad?"}'
 

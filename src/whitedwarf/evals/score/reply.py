@@ -26,12 +26,20 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """`steps` is empty where no logprobs were sent."""
+    """`steps` is empty where no logprobs were sent; `drawn_tokens` is what the usage counts, None where it does not."""
 
     text: str
     steps: tuple[Step, ...]
     finish_reason: str | None
     model: str | None
+    drawn_tokens: int | None = None
+
+    @property
+    def has_gap(self) -> bool:
+        """Whether tokens were drawn that are no steps: control tokens, say, which servers list only as far as they are
+        text. The one that ends an answer may be counted without being a step."""
+        not_listed = 0 if self.drawn_tokens is None else self.drawn_tokens - len(self.steps)
+        return bool(self.steps) and not_listed > (self.finish_reason != "length")
 
 
 def read_reply(body: bytes) -> Reply:
@@ -52,7 +60,13 @@ def read_reply(body: bytes) -> Reply:
         steps,
         reason if isinstance(reason, str) else None,
         model if isinstance(model, str) else None,
+        _drawn_tokens(value.get("usage")),
     )
+
+
+def _drawn_tokens(usage: object) -> int | None:
+    count = usage.get("completion_tokens") if isinstance(usage, dict) else None
+    return count if type(count) is int else None
 
 
 def _json(body: bytes) -> Any:

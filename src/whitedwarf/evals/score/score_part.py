@@ -5,13 +5,15 @@ one that is damaged, counts as none. A line that was cut off is left out.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
 
 from whitedwarf.errors import WhitedwarfError
 from whitedwarf.evals.score.measuring import Forcing, Score
+
+Write = Callable[[Path, str], None]
 
 
 def cases_digest(cases: Sequence[Forcing]) -> str:
@@ -21,11 +23,15 @@ def cases_digest(cases: Sequence[Forcing]) -> str:
 
 
 class ScorePart:
-    """The file beside `table`. WhitedwarfError where it cannot be written."""
+    """The file beside `table`. `write` puts a text under a name, whole or not at all.
 
-    def __init__(self, table: Path, measured: Mapping[str, object]) -> None:
+    WhitedwarfError where it cannot be written.
+    """
+
+    def __init__(self, table: Path, measured: Mapping[str, object], write: Write) -> None:
         self.path = table.with_name(f"{table.name}.part")
         self._first = json.dumps(measured, sort_keys=True)
+        self._write = write
 
     def scores(self) -> list[Score]:
         """What is there of the same measurement."""
@@ -42,21 +48,18 @@ class ScorePart:
 
     def begin(self, scores: Sequence[Score]) -> None:
         """Write the file anew, with what is known."""
-        self._write("w", "".join(f"{line}\n" for line in (self._first, *map(_line, scores))))
+        self._write(self.path, "".join(f"{line}\n" for line in (self._first, *map(_line, scores))))
 
     def add(self, score: Score) -> None:
-        self._write("a", f"{_line(score)}\n")
+        try:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(f"{_line(score)}\n")
+        except OSError as error:
+            raise WhitedwarfError(f"cannot write {self.path}: {error.strerror}") from error
 
     def remove(self) -> None:
         """The table is written: the part has done its work."""
         self.path.unlink(missing_ok=True)
-
-    def _write(self, mode: str, text: str) -> None:
-        try:
-            with self.path.open(mode, encoding="utf-8") as file:
-                file.write(text)
-        except OSError as error:
-            raise WhitedwarfError(f"cannot write {self.path}: {error.strerror}") from error
 
 
 def _line(score: Score) -> str:

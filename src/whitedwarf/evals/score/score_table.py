@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from whitedwarf.errors import FileFormatError
-from whitedwarf.evals.score.case_files import check_different, check_id, read_text
+from whitedwarf.evals.score.case_files import check_different, check_id
 from whitedwarf.evals.score.measuring import Score
+from whitedwarf.evals.text_file import read_text
 
 COLUMNS = ("id", "prompt_tokens", "target_tokens", "nll", "avg_nll", "first_match", "greedy_lcp")
 

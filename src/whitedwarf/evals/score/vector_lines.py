@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from whitedwarf.errors import FileFormatError
-from whitedwarf.evals.score.case_files import check_different, check_id, read_text
+from whitedwarf.evals.score.case_files import check_different, check_id
+from whitedwarf.evals.text_file import read_text
 
 _MOST_COUNT = 10_000_000
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 from whitedwarf.errors import UsageError
 
-KEY_VARIABLE = "DEEPSEEK_API_KEY"
 _SHORTEST_SECRET = 8  # shorter ones ("none", "x") are placeholders of local servers, and words of any text
 _MASK = "[key]"
 
@@ -16,6 +15,11 @@ class ApiKey:
     """A key that a header can carry."""
 
     secret: str = field(repr=False)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What a request carries."""
+        return {"Authorization": f"Bearer {self.secret}"}
 
     def hide(self, text: str) -> str:
         """`text` without the key: servers like to quote it in their complaints."""
@@ -28,11 +32,11 @@ class ApiKey:
         return data.replace(self.secret.encode(), _MASK.encode())
 
 
-def find_key(environment: Mapping[str, str] = os.environ) -> ApiKey | None:
-    """The key of the environment, None without one. UsageError for a text that no header can carry."""
-    secret = environment.get(KEY_VARIABLE, "").strip()
+def find_key(variable: str, environment: Mapping[str, str] = os.environ) -> ApiKey | None:
+    """The key of that variable, None without one. UsageError for a text that no header can carry."""
+    secret = environment.get(variable, "").strip()
     if not secret:
         return None
     if not secret.isascii() or not secret.isprintable() or " " in secret:
-        raise UsageError(f"{KEY_VARIABLE} is no key: expected one word such as sk-abc..., without spaces")
+        raise UsageError(f"{variable} is no key: expected one word such as sk-abc..., without spaces")
     return ApiKey(secret)
