@@ -72,7 +72,9 @@ def _extra(text: str | None) -> Mapping[str, Any]:
     if "stream" in value or "messages" in value:
         raise UsageError("--extra-body: the messages and the stream are the exam's own; leave them out")
     try:
-        json.dumps(value, ensure_ascii=False).encode()
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except UnicodeEncodeError as error:
         raise UsageError("--extra-body: it has half of a surrogate pair; expected whole characters") from error
+    except ValueError as error:
+        raise UsageError("--extra-body: it has NaN or an infinite number, which JSON does not know") from error
     return value
