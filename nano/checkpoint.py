@@ -36,11 +36,15 @@ class Checkpoint:
 
 
 def read_checkpoint(source: Path) -> Checkpoint:
-    """A release folder, a `.gguf`, or a `.pt` that `save_run` wrote. Raises UsageError for anything else."""
+    """A release folder, a `.gguf`, or a `.pt` that `save_run` wrote. Raises UsageError for anything else.
+
+    A GGUF's MTP block is also taken from `NAME-mtp.gguf` beside it.
+    """
     if source.is_dir():
         return Checkpoint(dict(load_file(source / "model.safetensors")))
     if source.suffix == ".gguf":
-        return Checkpoint(_from_gguf(source))
+        beside = source.with_name(f"{source.stem}-mtp.gguf")
+        return Checkpoint(_from_gguf(source) | (_from_gguf(beside) if beside.exists() else {}))
     if source.suffix == ".pt":
         return Checkpoint(**torch.load(source, weights_only=True))
     raise UsageError(f"{source}: expected a release folder, a .gguf or a .pt file to go on from")

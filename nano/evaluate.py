@@ -104,6 +104,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Score a GGUF of nano through our own engine.")
     parser.add_argument("model", type=Path, nargs="?", default=PACKAGED)
     parser.add_argument("--draft", type=Path, help="a file with the MTP block, when the model's own has none")
+    parser.add_argument("--set", type=Path, default=EVALUATION, help="the rows; nano.held_out draws others")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()
@@ -111,7 +112,7 @@ def main() -> None:
         arguments.draft = PACKAGED_DRAFT
     loaded = load_model(open_gguf(arguments.model), make_ops("cpu", threads=arguments.threads))
     draft = load_mtp(open_gguf(arguments.draft), loaded.transformer) if arguments.draft else loaded.mtp
-    scores = evaluate(loaded.transformer, draft)
+    scores = evaluate(loaded.transformer, draft, arguments.set)
     if arguments.json:
         print(json.dumps({family: vars(score) for family, score in scores.items()}))
         return

@@ -47,12 +47,13 @@ def mark(network: Network, source: Path, target: Path) -> Counter[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Mark the evaluation rows that a checkpoint passes.")
     parser.add_argument("source", type=Path, help="release folder, .gguf or .pt")
-    parser.add_argument("--target", type=Path, default=EVALUATION)
+    parser.add_argument("--set", type=Path, default=EVALUATION, help="the rows; nano.held_out draws others")
+    parser.add_argument("--target", type=Path, help="where the marked set goes (default: into the set itself)")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     network = Network(Shape(), read_parameters(arguments.source, Shape()), LONGEST)
-    passed = mark(network, EVALUATION, arguments.target)
-    print(f"{arguments.target}: {sum(passed.values())} rows pass; {dict(passed)}")
+    passed = mark(network, arguments.set, arguments.target or arguments.set)
+    print(f"{arguments.set}: {sum(passed.values())} rows pass; {dict(passed)}")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 # Odd polynomials that drive every singular value towards 1; found for four rounds in bfloat16 (Polar Express schedule).
-_ROUNDS = ((8.2872, -23.5959, 17.3004), (4.1071, -2.9478, 0.5448), (3.9487, -2.9089, 0.5518), (3.3184, -2.4885, 0.5100))
+ROUNDS = ((8.2872, -23.5959, 17.3004), (4.1071, -2.9478, 0.5448), (3.9487, -2.9089, 0.5518), (3.3184, -2.4885, 0.5100))
 _ADAM_MEMORY = (0.9, 0.97)
 _WEIGHT_DECAY = 0.02
 
@@ -22,7 +22,7 @@ def orthogonalised(matrices: Tensor) -> Tensor:
         current = current.transpose(-1, -2).contiguous()
     norm = current.float().norm(dim=(-2, -1), keepdim=True)
     current = current / (norm * 1.01 + 1e-7).to(torch.bfloat16)
-    for linear, cubic, quintic in _ROUNDS:
+    for linear, cubic, quintic in ROUNDS:
         square = current @ current.transpose(-1, -2)
         mixed = torch.baddbmm(square, square, square, beta=cubic, alpha=quintic)
         current = torch.baddbmm(current, mixed, current, beta=linear)

@@ -80,6 +80,24 @@ def test_the_candidates_become_vectors(collect: Collect, tmp_path: Path) -> None
     assert b"".join(step.chosen for step in cases[0].steps) == b"One is a number."
 
 
+def test_control_tokens_without_bytes_are_no_part_of_vectors(collect: Collect, tmp_path: Path) -> None:
+    collect()
+    blank = {"token": "", "logprob": -0.5, "bytes": []}
+    first, second, third = PROMPTS
+    for name, place in ((first, 99), (second, 0)):
+        file = tmp_path / "set" / "responses" / f"{name}.json"
+        answer = json.loads(file.read_text())
+        steps = answer["choices"][0]["logprobs"]["content"]
+        steps[0]["top_logprobs"].append(blank)
+        steps.insert(place, blank | {"top_logprobs": []})
+        file.write_text(json.dumps(answer))
+    assert collect()[0] == 0
+    cases = {case.id: case for case in read_official(tmp_path / "set" / "official.vec")}
+    assert list(cases) == [first, third]
+    assert b"".join(step.chosen for step in cases[first].steps) == b"One is a number."
+    assert len(cases[first].steps[0].top) == 5
+
+
 def test_an_answer_with_a_token_that_is_not_listed_becomes_no_vector(
     collect: Collect, endpoint: FakeEndpoint, tmp_path: Path
 ) -> None:

@@ -122,7 +122,7 @@ def test_an_idle_server_goes_at_once(start: Start, nano_path: Path) -> None:
     assert (told["power_percent"], told["model_path"], told["prefix_memory"]["held_bytes"]) == (40, nano_path.name, 0)
     (model,) = process.client.get("/v1/models").json()["data"]
     assert (model["id"], model["context_length"]) == ("whitedwarf-nano", 4096)
-    for told_at_the_start in (f"13.1 MiB: {nano_path}", "up to 1.0 GiB in memory, none on disk"):
+    for told_at_the_start in (f"17.6 MiB: {nano_path}", "up to 1.0 GiB in memory, none on disk"):
         assert told_at_the_start in process.said
     started_s = time.monotonic()
     process.popen.send_signal(signal.SIGINT)

@@ -13,7 +13,7 @@ from whitedwarf.kvstore.stats import StoreStats
 def test_the_model_is_named_with_its_size_and_file(nano_path: Path) -> None:
     with open_gguf(nano_path) as gguf:
         line = model_line("nano", gguf)
-    assert line.startswith("model nano, 13.")
+    assert line.startswith("model nano, 17.6 MiB")
     assert line.endswith(str(nano_path))
 
 

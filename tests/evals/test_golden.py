@@ -33,6 +33,6 @@ def test_nano_answers_as_it_did(more: list[str]) -> None:
     assert "4 cases as expected" in result.stderr
 
 
-def test_the_golden_exam_has_thoughts_that_were_closed_in_every_way() -> None:
+def test_the_golden_exam_has_thoughts_that_were_closed_by_force() -> None:
     kinds = {case["think_close"]["kind"] for case in json.loads(GOLDEN.read_text())["cases"]}
     assert "hard_forced" in kinds

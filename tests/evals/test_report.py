@@ -64,6 +64,10 @@ def test_the_exit_code_is_0_where_all_that_was_answered_is_right(answers: dict[s
     assert report(**answers).exit_code == code
 
 
+def test_no_terminal_obeys_the_table() -> None:
+    assert "\x1b" not in report(a=WhitedwarfError("\x1b[2Jgone")).table()
+
+
 def test_a_very_long_answer_does_not_break_the_table() -> None:
     exam = Exam(letters("a"), TableTarget(), ASKING)
     anyio.run(exam.run)

@@ -68,6 +68,11 @@ def test_a_key_in_the_address_is_refused_without_showing_it(url: str) -> None:
     assert "secret" not in str(raised.value)
 
 
+def test_a_model_s_name_that_is_no_text_is_refused() -> None:
+    with pytest.raises(UsageError, match="--model"):
+        server_options("http://x", None, "m\udcff", None, {})
+
+
 def test_further_members_are_an_object() -> None:
     assert server_options("http://x", None, None, '{"a": {"b": 1}, "c": null}', {}).extra == {"a": {"b": 1}, "c": None}
     for wrong in (

@@ -87,7 +87,7 @@ def test_no_folder_pipe_or_link_is_written_to(tmp_path: Path, make) -> None:  # 
     with pytest.raises(UsageError):
         TraceFile.create(path, HEADER, 3, ASKING)
     with pytest.raises(UsageError):
-        TraceFile.go_on(path, 0, 3, ASKING)
+        TraceFile.go_on(path, 0, 0, 3, ASKING)
     with pytest.raises(UsageError, match="cannot write"):
         TraceFile.create(tmp_path / "none" / "trace", HEADER, 3, ASKING)
 
@@ -154,7 +154,7 @@ def test_going_on_takes_a_cut_block_away(tmp_path: Path) -> None:
     before = read_trace_file(path)
     assert len(before.cases) == 2
     assert before.fault is not None
-    trace = TraceFile.go_on(path, before.end_bytes, 3, ASKING)
+    trace = TraceFile.go_on(path, path.stat().st_size, before.end_bytes, 3, ASKING)
     trace.on_end(seat(b"again"))
     trace.finish({"passed": 2})
     trace.close()
@@ -162,6 +162,20 @@ def test_going_on_takes_a_cut_block_away(tmp_path: Path) -> None:
     assert after.fault is None
     assert [part.texts["MODEL_OUTPUT"] for part in after.cases[2:]] == [b"again"]
     assert after.summary == {"passed": "2"}
+
+
+def test_one_exam_at_a_time_writes_it(tmp_path: Path) -> None:
+    path = tmp_path / "trace"
+    size_bytes = len(written(path))
+    end_bytes = read_trace_file(path).end_bytes
+    trace = TraceFile.go_on(path, size_bytes, end_bytes, 3, ASKING)
+    with pytest.raises(UsageError, match="another exam is writing it"):
+        TraceFile.go_on(path, size_bytes, end_bytes, 3, ASKING)
+    trace.on_end(seat(b"again"))
+    trace.close()
+    with pytest.raises(UsageError, match="has written it meanwhile"):
+        TraceFile.go_on(path, size_bytes, end_bytes, 3, ASKING)
+    assert [part.texts["MODEL_OUTPUT"] for part in read_trace_file(path).cases[3:]] == [b"again"]
 
 
 def test_a_full_disk_is_told_and_leaves_whole_blocks(tmp_path: Path) -> None:

@@ -405,9 +405,13 @@ def test_one_tensor_in_two_dialects_is_refused(tmp_path: Path) -> None:
     twice, once = small_model(tmp_path / "2.gguf", *both), small_model(tmp_path / "1.gguf", both[0])
     with open_gguf(twice) as model, pytest.raises(FileFormatError, match="the same tensor in two dialects"):
         GgufSource(model)
-    with open_gguf(once) as model, GgufSource(model) as source, open_gguf(twice) as template:
-        with pytest.raises(FileFormatError, match="twice, in two dialects"):
-            plan_quantize(source, tmp_path / "o.gguf", QuantizeOptions(rules()), template)
+    with (
+        open_gguf(once) as model,
+        GgufSource(model) as source,
+        open_gguf(twice) as template,
+        pytest.raises(FileFormatError, match="twice, in two dialects"),
+    ):
+        plan_quantize(source, tmp_path / "o.gguf", QuantizeOptions(rules()), template)
 
 
 @pytest.mark.filterwarnings("error")

@@ -3,6 +3,7 @@
 import json
 from random import Random
 
+import numpy as np
 import pytest
 
 pytest.importorskip("deepseek_recipe")
@@ -17,7 +18,8 @@ from nano.curriculum.retrieval import retrieval_session
 from nano.curriculum.tool_sessions import tool_session, tool_turn
 from nano.curriculum.tools import toolset
 from nano.documents import Encoder
-from nano.places import TOKENIZER
+from nano.held_out import held_out_set
+from nano.places import EVALUATION, TOKENIZER
 from prompt.streams import parse_text
 from whitedwarf.prompt.parse_options import ParseOptions, ParseStart
 
@@ -149,3 +151,12 @@ def test_a_document_that_answers_an_evaluation_prompt_is_known(encoder: Encoder)
     assert document.answers_one_of({len(prompt): {tuple(prompt)}})
     assert not document.answers_one_of({len(prompt): {(*prompt[:-1], prompt[-1] + 1)}})
     assert not document.answers_one_of({len(prompt) - 1: {tuple(prompt[:-1])}})
+
+
+def test_a_held_out_set_has_the_families_of_the_frozen_one_and_none_of_its_rows() -> None:
+    made = held_out_set(2, seed=3)
+    with np.load(EVALUATION) as golden:
+        frozen = {golden[f"{name}/prompt"].tobytes() for name in golden["names"]}
+        assert set(made["families"]) == set(golden["families"])
+    assert len(made["names"]) == 2 * len(set(made["families"]))
+    assert not any(made[f"{name}/prompt"].tobytes() in frozen for name in made["names"])

@@ -4,7 +4,9 @@ Needs torch (extra `train`) and, for what runs the network, a C++ compiler: the 
 """
 
 import dataclasses
+import runpy
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -20,10 +22,11 @@ from nano.checkpoint import Checkpoint, read_checkpoint, save_release, save_run
 from nano.curriculum.mixture import SHARES
 from nano.documents import Encoder
 from nano.evaluate import accepted, greedy
+from nano.export import blended
 from nano.network import Network, Rows, rope_tables
-from nano.optimiser import Optimiser, Rates, orthogonalised
+from nano.optimiser import ROUNDS, Optimiser, Rates, orthogonalised
 from nano.parameters import MTP, Parameters, add_mtp
-from nano.places import PACKAGED, TOKENIZER
+from nano.places import PACKAGED, PACKAGED_DRAFT, ROOT, TOKENIZER
 from nano.rows import RowSource
 from nano.shape import Shape
 from nano.train import Plan, evaluation_prompts, train
@@ -77,13 +80,12 @@ def test_anything_else_is_refused(tmp_path: Path) -> None:
         read_checkpoint(tmp_path / "model.onnx")
 
 
-def test_the_packaged_model_can_be_trained_on() -> None:
+def test_the_packaged_model_can_be_trained_on(fresh: Parameters) -> None:
     parameters = Parameters.from_release(SHAPE, read_checkpoint(PACKAGED).state)
-    expected = Parameters.fresh(SHAPE, seed=1)
     assert {name: value.shape for name, value in parameters.values.items()} == {
-        name: value.shape for name, value in expected.values.items()
+        name: value.shape for name, value in fresh.values.items()
     }
-    assert parameters.tables.keys() == expected.tables.keys()
+    assert parameters.tables.keys() == fresh.tables.keys()
 
 
 def test_an_export_converts_with_every_tensor_in_its_place(fresh: Parameters, tmp_path: Path) -> None:
@@ -116,11 +118,16 @@ def test_rows_hold_whole_documents_and_what_follows_each_place(encoder: Encoder)
         assert (earlier[weights > 0] + 2 == row.places[weights > 0] + 1).all()
 
 
-def test_orthogonalised_matrices_have_singular_values_near_one() -> None:
+def test_orthogonalising_keeps_the_singular_vectors_and_applies_the_polynomials_to_the_values() -> None:
     matrices = torch.randn(3, 64, 32, generator=torch.Generator().manual_seed(1))
-    values = torch.linalg.svdvals(orthogonalised(matrices))
-    assert (values > 0.3).all()  # from 0.02 to 1; four rounds in bfloat16 leave a band
-    assert (values < 1.7).all()
+    left, values, right = torch.linalg.svd(matrices, full_matrices=False)
+    values = values / (matrices.norm(dim=(-2, -1))[:, None] * 1.01)
+    for linear, cubic, quintic in ROUNDS:
+        values = linear * values + cubic * values**3 + quintic * values**5
+    exact = left @ torch.diag_embed(values) @ right
+    made = orthogonalised(matrices)
+    assert ((made - exact).norm() / exact.norm()) < 0.1  # four rounds in bfloat16, the first of which multiplies by 8
+    assert (made.pow(2).sum() / (3 * 32)).item() == pytest.approx(1.0, abs=0.3)  # near a rotation
 
 
 def test_the_compressed_rope_is_the_engine_s() -> None:
@@ -177,7 +184,7 @@ def test_a_few_steps_on_a_toy_lower_the_loss() -> None:
         drafts = network.draft(rows, output.streams, places)
         loss = torch.nn.functional.cross_entropy(output.logits, ids[0][places + 1])
         drafted = torch.nn.functional.cross_entropy(drafts, ids[0][places + 2])
-        losses.append((float(loss), float(drafted)))
+        losses.append((loss.item(), drafted.item()))
         (loss + drafted + output.index_loss).backward()
         optimiser.step({name: value.grad for name, value in parameters.values.items()}, number, Rates(0.03, 0.01))
         for value in parameters.values.values():
@@ -216,3 +223,28 @@ def test_processes_train_together_and_leave_a_run_to_go_on_from(tmp_path: Path) 
     assert mean.optimiser is None
     assert Parameters.from_release(TOY, mean.state).has_mtp
     assert all(torch.isfinite(value).all() for value in live.state.values())
+
+
+def test_the_packaged_files_are_what_the_script_makes_of_themselves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So nothing is lost between the package and a training run, whichever of the two comes first."""
+    state = read_checkpoint(PACKAGED).state
+    save_release(tmp_path / "release", SHAPE, state, dtype=torch.float32)
+    target = tmp_path / "nano.gguf"
+    words = ["make_nano.py", "--source", str(tmp_path / "release"), "--target", str(target)]
+    monkeypatch.setattr(sys, "argv", words)
+    with pytest.raises(SystemExit) as stopped:
+        runpy.run_path(str(ROOT / "scripts" / "make_nano.py"), run_name="__main__")
+    assert stopped.value.code == 0
+    assert target.read_bytes() == PACKAGED.read_bytes()
+    assert target.with_name("nano-mtp.gguf").read_bytes() == PACKAGED_DRAFT.read_bytes()
+
+
+def test_a_blend_goes_a_share_of_the_way_and_keeps_what_is_new() -> None:
+    start = {"a": torch.zeros(2), "table": torch.tensor([1, 2])}
+    end = {"a": torch.tensor([1.0, 3.0]), "table": torch.tensor([3, 4]), "new": torch.ones(1)}
+    made = blended(start, end, 0.5)
+    assert made["a"].tolist() == [0.5, 1.5]
+    assert made["table"].tolist() == [3, 4]
+    assert made["new"].tolist() == [1.0]

@@ -52,7 +52,7 @@ class Talk:
     def ask(self, running: Running, question: str) -> int:
         """Tokens that were not computed."""
         self.messages.append({"role": "user", "content": question})
-        asked = {"messages": self.messages, "max_tokens": ANSWERED, "seed": self.seed, "temperature": 1.5}
+        asked = {"messages": self.messages, "max_tokens": ANSWERED, "seed": self.seed, "temperature": 2.0}
         answer = running.client.post(
             "/v1/chat/completions", json={"model": "m", "thinking": {"type": "disabled"}, **asked}
         ).json()

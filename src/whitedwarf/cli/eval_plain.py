@@ -1,6 +1,7 @@
 """An exam as plain text: each answer as it comes, its verdict, and where the exam is.
 
-Promises: colours on terminals only. Of several answers at a time each is shown whole, when it has ended.
+Promises: colours on terminals only, and no other escapes, whatever a model says. Of several answers at a time each is
+shown whole, when it has ended.
 """
 
 import sys
@@ -11,6 +12,7 @@ from whitedwarf.cli.screen import PLAIN, Screen, wants_colour
 from whitedwarf.cli.screen import Piece as ShownPiece
 from whitedwarf.evals.answer import Piece
 from whitedwarf.evals.exam import Phase, Seat, Watcher
+from whitedwarf.evals.visible import visible
 
 _GREEN, _RED, _YELLOW, _BOLD = "\033[32m", "\033[31m", "\033[33m", "\033[1m"
 _GIVEN_CHARACTERS = 40
@@ -48,7 +50,7 @@ class PlainDisplay(Watcher):
             self._line(f"once more: {seat.answer.trouble}", _YELLOW)
         if piece is not None:
             self._progress.clear()
-            self._screen.show(ShownPiece(piece.text, piece.is_thinking))
+            self._show(piece)
         elif self._progress.is_terminal and not seat.answer.has_begun:
             self._progress.show(f"reading {seat.answer.read_tokens}/{seat.answer.prompt_tokens} tokens")
 
@@ -58,7 +60,7 @@ class PlainDisplay(Watcher):
         if not self._is_streaming:
             self._head(seat)
             for piece in seat.answer.pieces:
-                self._screen.show(ShownPiece(piece.text, piece.is_thinking))
+                self._show(piece)
         self._end_text()
         self._line(_verdict(seat), _COLOURS.get(seat.phase, _YELLOW))
         self._stream.write("\n")
@@ -79,11 +81,15 @@ class PlainDisplay(Watcher):
         self._attempt = 1
         self._line(f"--- {seat.number}/{self._num_cases} {seat.case.name}: {seat.case.title}", _BOLD)
 
+    def _show(self, piece: Piece) -> None:
+        self._screen.show(ShownPiece(visible(piece.text), piece.is_thinking))
+
     def _end_text(self) -> None:
         self._screen.finish()
         self._screen = Screen(self._stream)
 
     def _line(self, text: str, colour: str) -> None:
+        text = visible(text)
         self._stream.write(f"{colour}{text}{PLAIN}\n" if self._has_colour else f"{text}\n")
         self._stream.flush()
 

@@ -21,6 +21,7 @@ class Resumed:
     """What an earlier run has left."""
 
     path: Path
+    size_bytes: int
     trace: Trace
 
     @property
@@ -57,10 +58,11 @@ class Resumed:
 
 def read_resumed(path: Path) -> Resumed:
     """FileFormatError for a file that is no trace; a block that was cut is asked again."""
+    size_bytes = path.stat().st_size if path.exists() else 0
     trace = read_trace_file(path)
     if not trace.header:
         raise FileFormatError(f"{path}: it has no header; expected a trace that `whitedwarf eval --trace` has begun")
-    return Resumed(path, trace)
+    return Resumed(path, size_bytes, trace)
 
 
 def _put_back(part: CasePart, status: Status, exam: Exam) -> None:

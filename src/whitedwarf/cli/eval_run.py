@@ -148,7 +148,8 @@ def _trace(sitting: Sitting) -> Iterator[TraceFile | None]:
     settings, num_cases = sitting.settings, len(sitting.cases)
     if sitting.resumed is not None:
         sitting.resumed.check(sitting.header(), sitting.cases)
-        trace = TraceFile.go_on(sitting.resumed.path, sitting.resumed.end_bytes, num_cases, sitting.asking)
+        earlier = sitting.resumed
+        trace = TraceFile.go_on(earlier.path, earlier.size_bytes, earlier.end_bytes, num_cases, sitting.asking)
     elif settings.trace is not None:
         trace = TraceFile.create(settings.trace, sitting.header(), num_cases, sitting.asking)
     else:

@@ -117,7 +117,7 @@ class Exam:
         self._clock = clock
         self._unpaused = anyio.Event()
         self._unpaused.set()
-        self._is_ending = False
+        self._ending = anyio.Event()
         self._fatal: NoMoreQuestionsError | None = None
 
     def watch(self, watcher: Watcher) -> None:
@@ -167,7 +167,7 @@ class Exam:
 
     def stop(self) -> None:
         """End the exam: what is being asked is stopped."""
-        self._is_ending = True
+        self._ending.set()
         self._order.clear()
         for seat in self.seats:
             if seat.phase.is_live and seat.scope is not None:
@@ -180,17 +180,20 @@ class Exam:
             seat.scope.cancel()
 
     async def _work(self) -> None:
-        while not self._is_ending:
+        while not self._ending.is_set():
             await self._unpaused.wait()
             index = self._order.next()
             if index is None:
                 return
             seat = self.seats[index]
             await self._ask(seat)
-            if seat.phase is Phase.PENDING and not self._is_ending:
+            if self._ending.is_set():
+                return
+            if seat.phase is Phase.PENDING:
                 self._order.come_back(index)
-            elif self._pause_s and not self._is_ending:
-                await anyio.sleep(self._pause_s)
+            elif self._pause_s:
+                with anyio.move_on_after(self._pause_s):
+                    await self._ending.wait()
 
     async def _ask(self, seat: Seat) -> None:
         """One case to its end, which is told also when all of us are cancelled."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from whitedwarf.errors import FileFormatError
 from whitedwarf.evals.case import LETTERS, Case
-from whitedwarf.evals.text_file import read_text
+from whitedwarf.evals.text_file import json_lines
 
 _NO_WORD = re.compile(r"[\s/=]+")
 _WHOLE = re.compile(r"-?[0-9]{1,1000}")
@@ -27,10 +27,9 @@ def read_cases(path: Path, shape: str | None = None) -> tuple[Case, ...]:
 
     `shape`: one of SHAPES; None: told by the keys of the first line.
     """
-    text = read_text(path)
     cases: list[Case] = []
     names: dict[str, int] = {}
-    for number, members in _lines(text, path):
+    for number, members in _objects(path):
         where = f"{path}, line {number}"
         shape = shape or _shape_of(members, where)
         try:
@@ -46,14 +45,8 @@ def read_cases(path: Path, shape: str | None = None) -> tuple[Case, ...]:
     return tuple(cases)
 
 
-def _lines(text: str, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            value = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise FileFormatError(f"{path}, line {number}: expected a JSON object; it is not JSON ({error})") from error
+def _objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    for number, value in json_lines(path, "expected a JSON object"):
         if not isinstance(value, dict):
             raise FileFormatError(f"{path}, line {number}: expected a JSON object, got {json.dumps(value)[:60]}")
         yield number, value

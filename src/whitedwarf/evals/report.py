@@ -8,6 +8,7 @@ from whitedwarf.evals.budget import Limits
 from whitedwarf.evals.exam import Exam, Phase, Seat
 from whitedwarf.evals.grade import Status
 from whitedwarf.evals.target import Asking, TargetFacts
+from whitedwarf.evals.visible import visible
 
 FORMAT = 1
 _TITLE_CHARACTERS = 40
@@ -51,7 +52,7 @@ class Report:
 
     def table(self) -> str:
         """For people."""
-        return "\n".join(self._lines())
+        return visible("\n".join(self._lines()))
 
     def document(self) -> dict[str, object]:
         """For scripts, and for `--expect`."""

@@ -39,7 +39,7 @@ def server_options(
     environment: Mapping[str, str] = os.environ,
 ) -> ServerOptions:
     """From the options of the command line; UsageError for what makes no sense."""
-    return ServerOptions(_base(url), _key(key_variable, environment), model, _extra(extra))
+    return ServerOptions(_base(url), _key(key_variable, environment), _model(model), _extra(extra))
 
 
 def _base(url: str) -> str:
@@ -60,6 +60,21 @@ def _key(variable: str | None, environment: Mapping[str, str]) -> ApiKey | None:
     return key
 
 
+def _model(name: str | None) -> str | None:
+    if name is not None and not _is_sendable(name):
+        raise UsageError(f"--model {name!a}: expected a name in UTF-8")
+    return name
+
+
+def _is_sendable(value: object) -> bool:
+    """Whether there are whole characters and finite numbers only."""
+    try:
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except ValueError:  # also UnicodeEncodeError
+        return False
+    return True
+
+
 def _extra(text: str | None) -> Mapping[str, Any]:
     if text is None:
         return {}
@@ -71,10 +86,6 @@ def _extra(text: str | None) -> Mapping[str, Any]:
         raise UsageError(f"--extra-body: expected a JSON object, got {text[:60]}")
     if "stream" in value or "messages" in value:
         raise UsageError("--extra-body: the messages and the stream are the exam's own; leave them out")
-    try:
-        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
-    except UnicodeEncodeError as error:
-        raise UsageError("--extra-body: it has half of a surrogate pair; expected whole characters") from error
-    except ValueError as error:
-        raise UsageError("--extra-body: it has NaN or an infinite number, which JSON does not know") from error
+    if not _is_sendable(value):
+        raise UsageError("--extra-body: it has half of a surrogate pair or a number without end; JSON has neither")
     return value

@@ -1,6 +1,9 @@
 """Texts that a person or another tool wrote, read with a bound: a file without an end is refused, not read."""
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from whitedwarf.errors import FileFormatError, UsageError
 
@@ -20,6 +23,17 @@ def read_text(path: Path) -> str:
         raise FileFormatError(f"{path}: expected UTF-8 text, found something else at byte {error.start}") from error
 
 
+def json_lines(path: Path, expected: str) -> Iterator[tuple[int, Any]]:
+    """The number (from 1) and value of each line that is not blank; FileFormatError says what was `expected`."""
+    for number, line in enumerate(read_text(path).split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            yield number, json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise FileFormatError(f"{path}, line {number}: {expected}; it is not JSON ({error})") from error
+
+
 def read_bytes(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
     """The same, whatever it contains."""
     data = bytearray()
@@ -31,4 +45,6 @@ def read_bytes(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
                     raise FileFormatError(f"{path} has more than {most_bytes >> 20} MiB; expected a text")
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:  # a NUL in the name
+        raise UsageError(f"cannot read {str(path)!r}: {error}") from error
     return bytes(data)

@@ -2,14 +2,15 @@
 
 A heading is a line `===== … =====`; facts are lines `key=value`; texts are blocks between `NAME_BEGIN bytes=N` and
 `NAME_END`, the bytes as they are, so nothing in a text can pass for markup to who reads by the counts
-(trace_reader.py). Promises: only its owner may read it; no earlier file is overwritten; each block goes to the disk
-whole before the next case is asked, so a kill costs one case at most; one that could not be written whole is taken
-back.
+(trace_reader.py). Promises: only its owner may read it; no earlier file is overwritten; one exam at a time writes it;
+each block goes to the disk whole before the next case is asked, so a kill costs one case at most; one that could not be
+written whole is taken back.
 """
 
 import contextlib
 import os
 import stat
+import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -77,11 +78,17 @@ class TraceFile(Watcher):
         return trace
 
     @classmethod
-    def go_on(cls, path: Path, end_bytes: int, num_cases: int, asking: Asking) -> "TraceFile":
-        """An earlier one, from its last whole block on."""
+    def go_on(cls, path: Path, size_bytes: int, end_bytes: int, num_cases: int, asking: Asking) -> "TraceFile":
+        """An earlier one, from its last whole block on. UsageError where it has another size than when it was read."""
         descriptor = _opened(path, _FLAGS)
-        os.ftruncate(descriptor, end_bytes)
-        os.lseek(descriptor, end_bytes, os.SEEK_SET)
+        try:
+            if os.fstat(descriptor).st_size != size_bytes:
+                raise UsageError(f"{path}: another exam has written it meanwhile; run the same command again")
+            os.ftruncate(descriptor, end_bytes)
+            os.lseek(descriptor, end_bytes, os.SEEK_SET)
+        except BaseException:
+            os.close(descriptor)
+            raise
         return cls(descriptor, num_cases, asking)
 
     def on_end(self, seat: Seat) -> None:
@@ -187,6 +194,24 @@ def _opened(path: Path, flags: int) -> int:
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise UsageError(f"cannot write {path}: it is no regular file; give the name of a file")
+    if not _is_ours(descriptor):
+        os.close(descriptor)
+        raise UsageError(f"cannot write {path}: another exam is writing it; wait for that one, or end it")
     if hasattr(os, "fchmod"):
         os.fchmod(descriptor, 0o600)
     return descriptor
+
+
+def _is_ours(descriptor: int) -> bool:
+    """Whether no other process writes this file, as far as the system can tell; until it is closed nobody else does."""
+    if sys.platform == "win32":
+        return True
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a filesystem without locks
+        return True
+    return True

@@ -45,9 +45,15 @@ def model_folder(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def list_models(folders: Iterable[Path], default: Path | None) -> list[ModelEntry]:
-    """What lies in `folders` and beside `default`, and the bundled model, without repetitions and links last."""
-    places = [*folders, *([default.resolve().parent] if default else []), bundled_model().parent]
-    paths = [path for place in dict.fromkeys(places) for path in _files(place)] + ([default] if default else [])
+    """What lies in `folders` and beside `default`, and the bundled model, without repetitions and links last.
+
+    Of the package's own files only the model is told, not the draft block beside it.
+    """
+    bundled = bundled_model()
+    named = [bundled] if default is None else [bundled, default]
+    places = dict.fromkeys([*folders, *(path.resolve().parent for path in named)])
+    own = bundled.resolve().parent
+    paths = [path for place in places if place.resolve() != own for path in _files(place)] + named
     seen: set[Path] = set()
     entries = []
     for path in sorted(paths, key=Path.is_symlink):  # a file under its own name, rather than by a link to it

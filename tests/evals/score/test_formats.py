@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whitedwarf.errors import EndpointError, FileFormatError, WhitedwarfError
+from whitedwarf.errors import EndpointError, FileFormatError, UsageError, WhitedwarfError
 from whitedwarf.evals.endpoint.address import is_overheard
 from whitedwarf.evals.endpoint.again import asked_pause_s
 from whitedwarf.evals.endpoint.api_key import ApiKey, find_key
@@ -341,6 +341,11 @@ def test_our_prompts_are_many_and_mixed() -> None:
     assert len({prompt.text for prompt in prompts}) == len(prompts)
     assert kinds == {"fact", "code", "reason", "lang", "json", "text", "long"}
     assert all(len(prompt.text) < 10_000 for prompt in prompts)
+
+
+def test_a_file_s_name_with_a_nul_is_refused() -> None:
+    with pytest.raises(UsageError, match="cannot read"):
+        read_official(Path("a\0b"))
 
 
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="needs a file without an end")

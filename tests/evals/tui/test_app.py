@@ -1,5 +1,6 @@
 """The split screen: keys do what they say, whatever size the terminal has."""
 
+import signal
 from collections.abc import Awaitable, Callable
 
 import anyio
@@ -73,8 +74,10 @@ def test_a_screen_that_breaks_down_is_no_exam_that_ended(monkeypatch: pytest.Mon
     monkeypatch.setattr(ExamApp, "run", lambda app, **options: App.run(app, headless=True))
     monkeypatch.setattr(ExamApp, "_repaint", broken)
     exam = Exam(letters("a", "b"), held("a"), ASKING)
+    before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(WhitedwarfError, match="--plain"):
         show(exam)
+    assert signal.getsignal(signal.SIGTERM) is before
     assert not any(seat.phase.is_live for seat in exam.seats)
 
 

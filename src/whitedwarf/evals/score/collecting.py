@@ -143,10 +143,11 @@ class Collection:
             raise FileFormatError(
                 f"{case.response} is damaged ({error}); delete it, and it is asked for again"
             ) from error
-        if reply.has_gap or not any(step.top for step in reply.steps):
+        steps = _with_bytes(reply.steps)
+        if reply.has_gap or not any(step.top for step in steps):
             return None
         name = case.prompt.relative_to(self.folder).as_posix()
-        return VectorCase(case.id, VECTOR_CONTEXT, name, tuple(_vector_step(step) for step in reply.steps))
+        return VectorCase(case.id, VECTOR_CONTEXT, name, tuple(_vector_step(step) for step in steps))
 
 
 def collect(
@@ -200,8 +201,18 @@ def _answered(reply: Reply, wish: Wish) -> Reply:
     return reply
 
 
+def _with_bytes(steps: Sequence[Step]) -> Sequence[Step]:
+    """Without the last one where that is the end of the answer, which some servers list as no bytes; none at all where
+    another has no bytes, since it cannot be told what followed what."""
+    last = len(steps) - (bool(steps) and not steps[-1].chosen.data)
+    return steps[:last] if all(step.chosen.data for step in steps[:last]) else ()
+
+
 def _vector_step(step: Step) -> VectorStep:
-    each = {candidate.data: candidate for candidate in reversed(step.top)}  # the likeliest, where bytes come twice
+    """Candidates without bytes, as some servers have control tokens, are left out."""
+    each = {
+        candidate.data: candidate for candidate in reversed(step.top) if candidate.data
+    }  # the likeliest, where bytes come twice
     return VectorStep(step.chosen.data, tuple(reversed(each.values())))
 
 

@@ -5,7 +5,6 @@ with `prompt` and, if it likes, `id`; any other file is text with a prompt on ea
 """
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 from whitedwarf.errors import FileFormatError
 from whitedwarf.evals.score.case_files import check_different, check_id
 from whitedwarf.evals.score.long_prompts import long_prompts
-from whitedwarf.evals.text_file import read_text
+from whitedwarf.evals.text_file import json_lines, read_text
 
 _EXPECTED = 'expected a text or an object such as {"id": "capital", "prompt": "What is the capital of Chad?"}'
 
@@ -42,7 +41,7 @@ def read_prompts(path: Path) -> list[Prompt]:
     if path.is_dir():
         prompts = [_of_file(file) for file in sorted(path.glob("*.txt"))]
     elif path.suffix.lower() in (".jsonl", ".ndjson"):
-        prompts = list(_json_prompts(path))
+        prompts = [_from_json(value, str(path), number) for number, value in json_lines(path, _EXPECTED)]
     else:
         lines = [line.strip() for line in read_text(path).split("\n") if line.strip() and not line.startswith("#")]
         prompts = [Prompt(f"p{number:04d}", line) for number, line in enumerate(lines, 1)]
@@ -58,17 +57,6 @@ def _of_file(file: Path) -> Prompt:
     if not text.strip():
         raise FileFormatError(f"{file} is empty; expected a prompt")
     return Prompt(check_id(file.stem, str(file)), text)
-
-
-def _json_prompts(path: Path) -> Iterator[Prompt]:
-    for number, line in enumerate(read_text(path).split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            value = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise FileFormatError(f"{path}, line {number}: {_EXPECTED}; it is not JSON ({error})") from error
-        yield _from_json(value, str(path), number)
 
 
 def _from_json(value: Any, file: str, number: int) -> Prompt:

@@ -7,7 +7,9 @@ for every case. What is shown is repainted ten times a second, however fast toke
 import asyncio
 import contextlib
 import signal
+import threading
 import time
+from collections.abc import Iterator
 from typing import ClassVar
 
 from textual.app import App, ComposeResult
@@ -29,11 +31,25 @@ def show(exam: Exam) -> None:
     """Run the exam on the screen. KeyboardInterrupt after Ctrl+C, SystemExit after SIGTERM, else what `Exam.run`
     raises; WhitedwarfError when the screen itself broke down."""
     app = ExamApp(exam)
-    app.run(mouse=False)
+    with _kept_handler():
+        app.run(mouse=False)
     if app.failure is not None:
         raise app.failure
     if app.return_code:  # textual has told why
         raise WhitedwarfError("the screen broke down and the exam was stopped; --plain does without one")
+
+
+@contextlib.contextmanager
+def _kept_handler() -> Iterator[None]:
+    """An event loop that is closed sets SIGTERM back to the system's way: we put back what was there."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 class ExamApp(App[None]):

@@ -8,6 +8,7 @@ from textual.content import Content
 from whitedwarf.evals.answer import Piece
 from whitedwarf.evals.exam import Exam, Phase, Seat
 from whitedwarf.evals.prompts import question_prompt
+from whitedwarf.evals.visible import visible
 
 PHASE_STYLES = {
     Phase.PENDING: "dim",
@@ -20,12 +21,6 @@ PHASE_STYLES = {
     Phase.ERROR: "bold red",
 }
 THOUGHT_STYLE = "dim"
-_VISIBLE = {code: "·" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
-
-
-def visible(text: str) -> str:
-    """The text without anything that a terminal would obey."""
-    return text.translate(_VISIBLE)
 
 
 def list_line(seat: Seat) -> Content:
