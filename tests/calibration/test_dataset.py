@@ -27,6 +27,10 @@ def test_blocks_stand_behind_markers_and_are_trimmed(marker: str) -> None:
     assert read_blocks(text, "d.txt") == ["one\ntwo", "three"]
 
 
+def test_a_byte_order_mark_hides_no_marker() -> None:
+    assert read_blocks(f"\N{BYTE ORDER MARK}{MARKER}\none\n{MARKER}\ntwo", "f") == ["one", "two"]
+
+
 def test_a_file_without_markers_is_one_prompt() -> None:
     assert read_blocks("\n a\n\nb = ===== DS4_IMATRIX_PROMPT\n", "d.txt") == ["a\n\nb = ===== DS4_IMATRIX_PROMPT"]
 

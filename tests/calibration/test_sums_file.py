@@ -67,6 +67,32 @@ def test_sums_that_are_none_are_refused(tmp_path: Path, spoilt: float) -> None:
         read_sums(tmp_path / "s", ABOUT)
 
 
+@pytest.mark.parametrize("prompts", [-1, 1.5, True, "2", None, float("inf"), [2]])
+def test_prompts_that_are_no_number_are_refused(tmp_path: Path, prompts: object) -> None:
+    broken = collection()
+    broken.prompts = prompts  # type: ignore[assignment]
+    write_sums(tmp_path / "s", broken, ABOUT)
+    with pytest.raises(FileFormatError, match="Delete it"):
+        read_sums(tmp_path / "s", ABOUT)
+
+
+def test_what_is_no_archive_is_told_in_our_words(tmp_path: Path) -> None:
+    for content in (b"", b"junk", b"PK"):
+        (tmp_path / "s").write_bytes(content)
+        with pytest.raises(FileFormatError, match="expected the sums of an unfinished collection") as raised:
+            read_sums(tmp_path / "s", ABOUT)
+        assert "pickle" not in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["a.b.c.d", "blk.x.a.weight", "blk.1", "../x"])
+def test_sums_of_what_is_no_weight_are_refused(tmp_path: Path, name: str) -> None:
+    broken = collection()
+    broken.moments.declare(name, 1, 1)
+    write_sums(tmp_path / "s", broken, ABOUT)
+    with pytest.raises(FileFormatError, match="Delete it"):
+        read_sums(tmp_path / "s", ABOUT)
+
+
 def test_a_full_disk_leaves_the_earlier_sums(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "s"
     write_sums(path, collection(), ABOUT)

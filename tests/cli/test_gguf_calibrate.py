@@ -62,6 +62,7 @@ def test_the_lines_are_conversations_that_recipe_render_reads(calibrate: Call, t
         ["-o", "c.txt", "--categories", ","],
         ["-o", "c.txt", "--records", "0"],
         ["-o", "c.txt", "--jsonl", "./c.txt"],
+        ["-o", "c.txt", "--jsonl", "../{folder}/c.txt"],
         ["-o", "none/c.txt"],
         ["-o", "c.txt", "--recipe", "v5"],
     ],
@@ -70,7 +71,7 @@ def test_wrong_arguments_are_told_and_nothing_is_written(
     calibrate: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert calibrate(*words)[0] == 2
+    assert calibrate(*(word.format(folder=tmp_path.name) for word in words))[0] == 2
     assert not list(tmp_path.iterdir())
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from whitedwarf.cli import gguf_imatrix
 from whitedwarf.cli.termination import TERMINATED, held_signals
+from whitedwarf.errors import WhitedwarfError
 from whitedwarf.gguf.imatrix import read_imatrix
 from whitedwarf.gguf.reader import open_gguf
 from whitedwarf.gguf.synth import synthesise
@@ -168,6 +169,55 @@ def test_an_output_in_the_way_is_replaced_only_when_asked(imatrix: Call, tmp_pat
     assert "--overwrite" in told
     assert imatrix("-o", tmp_path / "i.dat", "--overwrite")[0] == 0
     assert read_imatrix(tmp_path / "i.dat").chunks == 5
+
+
+def test_what_appears_meanwhile_is_not_replaced_and_nothing_is_lost(
+    imatrix: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "i.dat"
+    made = gguf_imatrix.make_imatrix
+
+    def late(*words):  # type: ignore[no-untyped-def]
+        out.write_bytes(b"another run's work")
+        return made(*words)
+
+    monkeypatch.setattr(gguf_imatrix, "make_imatrix", late)
+    assert imatrix("-o", out)[0] == 2
+    assert out.read_bytes() == b"another run's work"
+    monkeypatch.undo()
+    out.unlink()
+    assert json.loads(imatrix("-o", out, "--json")[1])["resumed_prompts"] == 5
+
+
+def test_a_disk_that_is_full_at_the_end_costs_nothing(
+    imatrix: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*words: object) -> None:
+        raise WhitedwarfError("no space")
+
+    out, whole = tmp_path / "i.dat", tmp_path / "w.dat"
+    assert imatrix("-o", whole)[0] == 0
+    monkeypatch.setattr(gguf_imatrix, "write_imatrix", full)
+    assert imatrix("-o", out)[0] == 1
+    monkeypatch.undo()
+    assert json.loads(imatrix("-o", out, "--json")[1])["resumed_prompts"] == 5
+    assert out.read_bytes() == whole.read_bytes()
+
+
+@pytest.mark.parametrize("limit", [["--max-prompts", 1], ["--max-tokens", 3]])
+def test_sums_of_more_than_is_asked_for_are_not_taken(
+    imatrix: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: list[object]
+) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    interrupting(monkeypatch, 4, interrupt)
+    with pytest.raises(SystemExit):
+        imatrix("-o", tmp_path / "i.dat")
+    monkeypatch.undo()
+    code, _, told = imatrix("-o", tmp_path / "i.dat", *limit)
+    assert (code, "--max-prompts and --max-tokens" in told) == (2, True)
+    assert imatrix("-o", tmp_path / "i.dat")[0] == 0
 
 
 def test_the_output_cannot_be_what_is_read(in_process: Call, dataset: Path, tmp_path: Path) -> None:

@@ -124,6 +124,8 @@ def test_comparing_with_a_file(in_process: InProcess, wide: Path, tmp_path: Path
         (["{wide}", "{new}", "--tensor-type", "blk"], "expected PREFIX=TYPE"),
         (["{wide}", "{new}", "--compare-tensor", "x"], "--compare-gguf and --compare-tensor belong together"),
         (["{wide}", "{new}", "--imatrix-strict"], "--imatrix-strict needs an --imatrix"),
+        (["{wide}", "{new}", "--threads", "1000000"], "--threads"),
+        (["{wide}", "{folder}/m-00001-of-00003.gguf"], "one shard of 3"),
         (["{wide}", "{new}", "--no-mtp"], "--no-mtp is for checkpoint folders"),
         (["{wide}", "{wide}", "--recipe", "q2"], "exists already"),
         (["{wide}", "{wide}", "--recipe", "q2", "--overwrite"], "is a file being read"),

@@ -1,3 +1,4 @@
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -143,3 +144,21 @@ def test_a_terminal_without_the_characters_shows_question_marks(environment: dic
     result = subprocess.run(words, capture_output=True, env={**environment, "PYTHONIOENCODING": "ascii"}, timeout=60)
     assert result.returncode == 0
     assert b"<?User?>" in result.stdout
+
+
+def test_another_interrupt_at_the_very_end_shows_no_traceback(environment: dict[str, str]) -> None:
+    code = (
+        "import atexit, os, signal, sys\n"
+        "from whitedwarf.cli.main import main\n"
+        "atexit.register(lambda: os.kill(os.getpid(), signal.SIGINT))\n"
+        "sys.argv = ['whitedwarf', '--version']\n"
+        "sys.exit(main())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
+
+
+def test_a_text_without_an_end_is_refused(in_process: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("whitedwarf.cli.prompt_text.MOST_BYTES", 1 << 20)
+    code, _, err = in_process(["run", "--prompt-file", "/dev/zero"])
+    assert (code, "more than 1 MiB" in err) == (1, True)

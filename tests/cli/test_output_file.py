@@ -16,9 +16,10 @@ def test_a_new_name_and_an_old_file_are_fine(tmp_path: Path) -> None:
     (tmp_path / "old").touch()
     check_output(tmp_path / "new", [tmp_path / "old", tmp_path / "missing"])
     check_output(tmp_path / "old")
+    assert [path.name for path in tmp_path.iterdir()] == ["old"]
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "no/such", "pipe", "source", "link", "x" * 300])
+@pytest.mark.parametrize("name", ["", ".", "..", "no/such", "pipe", "source", "link", "x" * 300, "x" * 250, "/proc/x"])
 def test_what_cannot_become_our_file_is_refused(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     os.mkfifo("pipe")

@@ -36,11 +36,13 @@ def test_addresses_are_taken_as_people_have_them(url: str, base: str) -> None:
         "http://[::1",
         "http://a b/v1",
         "http://x/\x1b[2J",
+        "http://x/" + "y" * 100_000,
     ],
 )
 def test_what_is_no_address_is_refused(url: str) -> None:
-    with pytest.raises(UsageError, match="expected an address such as"):
+    with pytest.raises(UsageError, match="expected an address such as") as raised:
         server_options(url, None, None, None, {})
+    assert len(str(raised.value)) < 500
 
 
 def test_a_key_comes_from_the_environment_and_is_not_shown() -> None:
@@ -73,6 +75,16 @@ def test_a_model_s_name_that_is_no_text_is_refused() -> None:
 
 def test_further_members_are_an_object() -> None:
     assert server_options("http://x", None, None, '{"a": {"b": 1}, "c": null}', {}).extra == {"a": {"b": 1}, "c": None}
-    for wrong in ("x", "[]", "1", '{"stream": false}', '{"messages": []}', '{"a": "\\ud800"}', "[" * 100_000):
+    for wrong in (
+        "x",
+        "[]",
+        "1",
+        '{"stream": false}',
+        '{"messages": []}',
+        '{"a": "\\ud800"}',
+        "[" * 100_000,
+        '{"a": [NaN]}',
+        '{"a": 1e999}',
+    ):
         with pytest.raises(UsageError, match="--extra-body"):
             server_options("http://x", None, None, wrong, {})

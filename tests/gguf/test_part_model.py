@@ -268,3 +268,45 @@ def test_the_digest_tells_sources_and_options_apart(tmp_path: Path) -> None:
     assert first != digest_of(layout, [source], "imatrix")
     os.utime(source, ns=(1, 1))
     assert first != digest_of(layout, [source], "none")
+
+
+def test_nothing_is_written_through_a_link_or_into_a_device(tmp_path: Path) -> None:
+    layout, part, others = layout_in(tmp_path), tmp_path / ".m.gguf.part", tmp_path / "others"
+    others.write_bytes(b"precious")
+    makers = (lambda: part.symlink_to(others), lambda: part.hardlink_to(others), lambda: os.mkfifo(part))
+    for make in makers:
+        make()
+        with pytest.raises(WhitedwarfError, match=r"symbolic link|no file of its own"):
+            PartModel(layout, "d")
+        part.unlink()
+    (tmp_path / ".m.gguf.journal.new").symlink_to(others)
+    interrupted(layout, 2)
+    assert others.read_bytes() == b"precious"
+
+
+@pytest.mark.parametrize("content", [b"[" * 100_000, b"[" * 100, b"\xff", b"null", None])
+def test_a_journal_that_is_none_is_no_journal(whole: bytes, tmp_path: Path, content: bytes | None) -> None:
+    layout, journal = layout_in(tmp_path), tmp_path / ".m.gguf.journal"
+    if content is None:
+        os.mkfifo(journal)
+    else:
+        journal.write_bytes(content)
+    with PartModel(layout, "d") as part:
+        assert write(part) == pieces()
+        part.publish()
+    assert layout.path.read_bytes() == whole
+
+
+def test_a_full_disk_leaves_no_empty_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Usage:
+        free = 0
+
+    monkeypatch.setattr(part_model.shutil, "disk_usage", lambda path: Usage())
+    with pytest.raises(WhitedwarfError, match="the disk is full"):
+        PartModel(layout_in(tmp_path), "d")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_whole_model_gets_no_shards_name(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="one shard of 3"):
+        part_model.check_target(tmp_path / "m-00001-of-00003.gguf", replace=True)

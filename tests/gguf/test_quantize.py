@@ -25,7 +25,8 @@ from whitedwarf.gguf.reader import GgufFile, open_gguf
 from whitedwarf.gguf.recipes import RECIPES, Family, RecipeName, TypeRules
 from whitedwarf.gguf.safetensors_source import SafetensorsSource
 from whitedwarf.gguf.tensor_source import GgufSource, ModelSource
-from whitedwarf.gguf.types import GgmlType
+from whitedwarf.gguf.types import GgmlType, ValueType
+from whitedwarf.gguf.writer import GgufWriter
 
 Floats = NDArray[np.float32]
 
@@ -388,3 +389,40 @@ def test_a_broken_checkpoint_is_refused(tmp_path: Path) -> None:
     del checkpoint.tensors["layers.0.attn.wkv.weight"]
     with pytest.raises(FileFormatError, match=r"wkv.weight .* is missing"):
         from_checkpoint(checkpoint.write(tmp_path / "r"), tmp_path / "x.gguf", QuantizeOptions(rules("q2")))
+
+
+def small_model(path: Path, *tensors: tuple[str, Floats]) -> Path:
+    plan = [(name, GgmlType.F32, values.shape) for name, values in tensors]
+    with GgufWriter(path, {"general.architecture": (ValueType.STRING, "deepseek4")}, plan) as writer:
+        for name, values in tensors:
+            writer.write(name, values)
+    return path
+
+
+def test_one_tensor_in_two_dialects_is_refused(tmp_path: Path) -> None:
+    values = np.zeros((2, 256), np.float32)
+    both = [(name, values) for name in ("blk.0.attn_kv.weight", "blk.0.attn_kv_latent.weight")]
+    twice, once = small_model(tmp_path / "2.gguf", *both), small_model(tmp_path / "1.gguf", both[0])
+    with open_gguf(twice) as model, pytest.raises(FileFormatError, match="the same tensor in two dialects"):
+        GgufSource(model)
+    with (
+        open_gguf(once) as model,
+        GgufSource(model) as source,
+        open_gguf(twice) as template,
+        pytest.raises(FileFormatError, match="twice, in two dialects"),
+    ):
+        plan_quantize(source, tmp_path / "o.gguf", QuantizeOptions(rules()), template)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 3e38, 1e30])
+def test_what_no_type_can_hold_is_told_as_what_it_is(tmp_path: Path, value: float) -> None:
+    values = np.ones((2, 2, 256), np.float32)
+    values[1, 1, 255] = value
+    path = small_model(tmp_path / "m.gguf", (GATE, values))
+    with open_gguf(path) as model, GgufSource(model) as source:
+        options = QuantizeOptions(rules(routed_w1=GgmlType.IQ2_XXS))
+        plan = plan_quantize(source, tmp_path / "o.gguf", options)
+        with PartModel(plan.layout, "d") as part, pytest.raises(FileFormatError, match=r"expert 1\).*expected finite"):
+            quantize(plan, part, make_encoder())
+    assert not (tmp_path / "o.gguf").exists()

@@ -8,9 +8,7 @@ import pytest
 
 from oracle.fixtures import ROOT
 from whitedwarf.calibration.collect import run_prompt
-from whitedwarf.calibration.dice import Dice
 from whitedwarf.calibration.importance import make_imatrix
-from whitedwarf.calibration.languages import passage
 from whitedwarf.gguf.imatrix import Imatrix, read_imatrix
 from whitedwarf.gguf.names import canonical_name
 from whitedwarf.gguf.reader import open_gguf
@@ -20,6 +18,7 @@ from whitedwarf.ops.select import make_ops
 from whitedwarf.prompt.tokenizer import Tokenizer
 
 GOLDEN = ROOT / "tests" / "golden" / "imatrix" / "llama-imatrix-nano.gguf.xz"
+TEXT = GOLDEN.with_name("llama-imatrix-nano.txt")  # what it read
 NANO_F16 = ROOT.parent / "shared" / "nano" / "nano-f16.gguf"
 NUM_TOKENS = 512
 
@@ -77,6 +76,6 @@ def collected(path: Path) -> Imatrix:
     collector, ops = CollectingOps.around(make_ops("cpu", 2, quality=True), is_dense=True, threads=2)
     with open_gguf(path) as gguf:
         model = load_model(gguf, ops, "f32").transformer
-        ids = Tokenizer.from_metadata(gguf.metadata).encode(passage(Dice("cmp"), 60).written("English", 6))
+        ids = Tokenizer.from_metadata(gguf.metadata).encode(TEXT.read_text(encoding="utf-8"))
         run_prompt(model, collector, ids[:NUM_TOKENS], NUM_TOKENS)
         return make_imatrix(collector.moments, frozenset(map(canonical_name, gguf.tensors)), "text.txt", 1, NUM_TOKENS)

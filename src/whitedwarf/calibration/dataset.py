@@ -19,7 +19,7 @@ def read_blocks(text: str, source: str) -> list[str]:
     """The prompts, trimmed, without empty ones. Raises FileFormatError where there is none, or text before the first
     marker."""
     blocks: list[list[str]] = [[]]
-    for line in text.split("\n"):
+    for line in text.removeprefix("\N{BYTE ORDER MARK}").split("\n"):
         if line.startswith(MARKERS):
             blocks.append([])
         else:

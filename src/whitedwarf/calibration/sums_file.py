@@ -7,6 +7,7 @@ dataset or setting are refused. Sums are float64, so a resumed collection ends i
 import contextlib
 import json
 import os
+import re
 import secrets
 import struct
 import zipfile
@@ -22,6 +23,7 @@ from whitedwarf.ops.moments import Moments
 
 SUFFIX = ".sums"
 _ABOUT = "about"
+_NAME = re.compile(r"output\.weight|(blk|mtp)\.[0-9]{1,6}\.[a-z0-9_.]{1,99}")
 _SUMS, _COUNTS = "sums/", "counts/"
 # What numpy and zipfile raise for damaged archives.
 _DAMAGE = (
@@ -29,6 +31,7 @@ _DAMAGE = (
     ValueError,
     LookupError,
     TypeError,
+    ArithmeticError,
     AttributeError,
     EOFError,
     RuntimeError,
@@ -74,10 +77,11 @@ def read_sums(path: Path, about: About) -> Collection:
         return Collection()
     try:
         document, moments = _read(path)
-        prompts, tokens = int(document.pop("prompts")), int(document.pop("tokens"))
+        prompts, tokens = document.pop("prompts"), document.pop("tokens")
     except _DAMAGE as error:
         raise FileFormatError(
-            f"{path}: cannot be read ({error}); expected the sums of an unfinished collection. Delete it to start anew"
+            f"{path}: is damaged or something else; expected the sums of an unfinished collection. Delete it to start "
+            "anew"
         ) from error
     for key in sorted(about.keys() | document.keys()):
         was, now = document.get(key), about.get(key)
@@ -93,18 +97,22 @@ def _read(path: Path) -> tuple[dict[str, int], Moments]:
     moments = Moments()
     with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
         document = json.loads(archive[_ABOUT].tobytes())
+        if not isinstance(document, dict) or any(type(document.get(key)) is not int for key in ("prompts", "tokens")):
+            raise ValueError("no description")
         for key in archive.files:
             if key.startswith(_SUMS):
                 name = key.removeprefix(_SUMS)
                 sums, counts = archive[key], archive[_COUNTS + name]
                 _check(name, sums, counts)
                 moments.sums[name], moments.counts[name] = sums, counts
-    if not isinstance(document, dict) or min(int(document["prompts"]), int(document["tokens"])) < 0:
+    if min(document["prompts"], document["tokens"]) < 0:
         raise ValueError("no description")
     return document, moments
 
 
 def _check(name: str, sums: np.ndarray, counts: np.ndarray) -> None:
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"{name} is no weight")
     is_shaped = sums.ndim == 2 and counts.shape == sums.shape[:1]
     if not is_shaped or sums.dtype != np.float64 or counts.dtype != np.int64:
         raise ValueError(f"sums of {name} have another shape or type")

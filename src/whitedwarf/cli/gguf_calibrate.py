@@ -69,7 +69,7 @@ def command(
     """
     chosen = _chosen(categories)
     outputs = [path for path in (out, jsonl, manifest) if path is not None]
-    if len({path.absolute() for path in outputs}) < len(outputs):
+    if len({path.resolve() for path in outputs}) < len(outputs):
         raise UsageError("--out, --jsonl and --manifest need files of their own")
     for path in outputs:
         check_output(path, [] if tokens_of is None else [tokens_of])

@@ -3,7 +3,8 @@
 import hashlib
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -24,7 +25,7 @@ from whitedwarf.cli.progress import ProgressLine
 from whitedwarf.cli.prompt_text import read_text
 from whitedwarf.cli.termination import held_signals, tidy_termination
 from whitedwarf.config import DEFAULT_MODEL, POSITIVE, ModelSettings
-from whitedwarf.errors import UsageError
+from whitedwarf.errors import UsageError, WhitedwarfError
 from whitedwarf.gguf.digests import header_digest
 from whitedwarf.gguf.imatrix import ImatrixFormat, write_imatrix
 from whitedwarf.gguf.names import canonical_name
@@ -84,12 +85,16 @@ def command(
     prompts = [block_ids(tokenizer, block)[: loaded.context_length] for block in blocks]
     about = _about(loaded, text, written)
     found = read_sums(sums_path(out), about)
+    _check_begun(found, prompts, max_prompts, max_tokens, sums_path(out))
     run = _Run(loaded, collector, found, sums_path(out), about)
     run.over(list(planned(prompts, found.prompts, found.tokens, max_prompts, max_tokens)), save_every)
     names = frozenset(map(canonical_name, loaded.gguf.tensors))
     longest = min(loaded.context_length, max(map(len, prompts)))
     imatrix = make_imatrix(found.moments, names, dataset.name, found.prompts, longest)
-    write_imatrix(out, imatrix, written)
+    with run.kept_on_failure():
+        check_output(out, [dataset])
+        _check_is_new(out, is_wanted=overwrite)  # nothing that has appeared meanwhile is replaced
+        write_imatrix(out, imatrix, written)
     sums_path(out).unlink(missing_ok=True)
     _report(out, run, coverage(found.moments), len(imatrix.entries), as_json=as_json)
 
@@ -97,6 +102,24 @@ def command(
 def _check_out(out: Path, dataset: Path, *, is_wanted: bool) -> None:
     check_output(out, [dataset])
     check_output(sums_path(out), [dataset])
+    _check_is_new(out, is_wanted=is_wanted)
+
+
+def _check_begun(
+    found: Collection, prompts: Sequence[Sequence[int]], max_prompts: int | None, max_tokens: int | None, sums: Path
+) -> None:
+    """UsageError where sums of an earlier run are of more, or of other parts, than this one would have read."""
+    most = len(prompts) if max_prompts is None else min(max_prompts, len(prompts))
+    tokens = sum(map(len, prompts[: found.prompts]))
+    expected = tokens if max_tokens is None else min(tokens, max_tokens)
+    if found.prompts > most or found.tokens != expected:
+        raise UsageError(
+            f"{sums} has {found.tokens} tokens of {found.prompts} prompts, which are not the first ones of what "
+            "--max-prompts and --max-tokens ask for: give those of before, or delete it, or choose another --out"
+        )
+
+
+def _check_is_new(out: Path, *, is_wanted: bool) -> None:
     if out.exists() and not is_wanted:
         raise UsageError(f"{out}: exists already. Choose another name, or replace it with --overwrite.")
 
@@ -146,18 +169,25 @@ class _Run:
         if self.resumed_prompts:
             note(f"going on behind {self.resumed_prompts} prompts of {self._sums}")
         progress = _Progress(self.resumed_prompts + len(prompts), sum(map(len, prompts)))
+        with self.kept_on_failure(progress), tidy_termination():
+            for number, ids in enumerate(prompts, 1):
+                self._read(ids, progress)
+                if save_every and number % save_every == 0 and number < len(prompts):
+                    self._save()
+
+    @contextmanager
+    def kept_on_failure(self, progress: "_Progress | None" = None) -> Iterator[None]:
+        """Whatever ends what is inside, complete prompts are saved."""
         try:
-            with tidy_termination():
-                for number, ids in enumerate(prompts, 1):
-                    self._read(ids, progress)
-                    if save_every and number % save_every == 0 and number < len(prompts):
-                        self._save()
-        except (KeyboardInterrupt, SystemExit):
-            progress.clear()
+            yield
+        except (Exception, KeyboardInterrupt, SystemExit):
+            if progress is not None:
+                progress.clear()
             self._keep()
             raise
         finally:
-            progress.clear()
+            if progress is not None:
+                progress.clear()
 
     def _read(self, ids: Sequence[int], progress: "_Progress") -> None:
         start_s = time.monotonic()
@@ -174,7 +204,11 @@ class _Run:
 
     def _keep(self) -> None:
         if self.found.prompts > self.resumed_prompts:
-            self._save()
+            try:
+                self._save()
+            except WhitedwarfError as error:  # what made us stop is told behind it
+                note(str(error))
+                return
         if self.found.prompts:
             note(f"{self.found.prompts} prompts are kept in {self._sums}; the same command goes on behind them")
 

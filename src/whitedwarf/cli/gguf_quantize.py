@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from whitedwarf.cli.loading import note
 from whitedwarf.cli.machine import available_threads
@@ -16,7 +17,6 @@ from whitedwarf.cli.quantize_flags import DEFAULT_TYPES, TypeFlags
 from whitedwarf.cli.quantize_table import plan_json, plan_lines, summary_line, type_lines
 from whitedwarf.cli.termination import tidy_termination
 from whitedwarf.cli.transfer_progress import TransferProgress
-from whitedwarf.config import POSITIVE
 from whitedwarf.errors import FileFormatError, UsageError
 from whitedwarf.gguf.checkpoint_source import CheckpointSource
 from whitedwarf.gguf.encoder import ENCODING, Encoder, ReferenceEncoder, make_encoder
@@ -44,7 +44,7 @@ def command(
     compare_tensor: str | None = None,
     allow_requantize: bool = False,
     no_mtp: bool = False,
-    threads: Annotated[int | None, Parameter(validator=POSITIVE)] = None,
+    threads: Annotated[int | None, Parameter(validator=Number(gte=1, lte=1024))] = None,
     dry_run: bool = False,
     overwrite: bool = False,
     as_json: Annotated[bool, Parameter(name="--json")] = False,

@@ -23,7 +23,14 @@ _NO_MEMORY = (
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command line; returns the exit code."""
-    words = sys.argv[1:] if arguments is None else arguments
+    try:
+        return _run(sys.argv[1:] if arguments is None else arguments)
+    finally:
+        if arguments is None:
+            _leave_signals_to_the_system()
+
+
+def _run(words: list[str]) -> int:
     _replace_closed_streams()
     _tolerate_foreign_encodings()
     try:
@@ -98,6 +105,15 @@ def _tolerate_foreign_encodings() -> None:
     # A terminal that cannot show a character shows "?" instead of ending the program.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
+
+
+def _leave_signals_to_the_system() -> None:
+    # Another Ctrl+C while the interpreter is tidied up ends it at once instead of showing where it was.
+    import signal
+    import threading
+
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _silence_stdout() -> None:

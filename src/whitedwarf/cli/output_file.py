@@ -1,6 +1,7 @@
 """Files that a command writes: may they be written here (asked before the work), and then whole or not at all."""
 
 import os
+import secrets
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -15,6 +16,8 @@ def check_output(path: Path, sources: Iterable[Path] = ()) -> None:
     """
     try:
         fault = _fault(path, sources)
+        if fault is None:
+            _try_folder(path)
     except OSError as error:
         fault = str(error.strerror)
     if fault is not None:
@@ -48,6 +51,13 @@ def _write(path: Path, data: bytes, mode: int) -> None:
         raise WhitedwarfError(f"cannot write {path}: {error.strerror}") from error
     finally:
         partial.unlink(missing_ok=True)
+
+
+def _try_folder(path: Path) -> None:
+    """OSError where files cannot be made beside it: no right to, a disk without writing, a name that is too long."""
+    trial = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.partial")
+    os.close(os.open(trial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    trial.unlink()
 
 
 def _fault(path: Path, sources: Iterable[Path]) -> str | None:

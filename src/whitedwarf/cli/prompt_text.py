@@ -6,6 +6,8 @@ from pathlib import Path
 from whitedwarf.config import SourceSettings
 from whitedwarf.errors import FileFormatError, UsageError
 
+MOST_BYTES = 1 << 30  # a device without an end is refused, not read
+
 
 def prompt_text(source: SourceSettings) -> str | None:
     """The prompt, or None when none is given; UsageError for two sources or a file that cannot be read."""
@@ -27,11 +29,14 @@ def required_prompt(source: SourceSettings) -> str:
 def read_text(path: str) -> str:
     """A file as UTF-8 text, line ends untouched."""
     try:
-        data = Path(path).expanduser().read_bytes()
+        with Path(path).expanduser().open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
     except (RuntimeError, ValueError) as error:  # ~name without such a user; a NUL in the name
         raise UsageError(f"cannot read {path!r}: {error}") from error
+    if len(data) > MOST_BYTES:
+        raise FileFormatError(f"{path} has more than {MOST_BYTES >> 20} MiB; expected a text")
     return _decoded(data, path)
 
 

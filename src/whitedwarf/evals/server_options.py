@@ -67,10 +67,10 @@ def _model(name: str | None) -> str | None:
 
 
 def _is_sendable(value: object) -> bool:
-    """Whether there are whole characters only."""
+    """Whether there are whole characters and finite numbers only."""
     try:
-        json.dumps(value, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except ValueError:  # also UnicodeEncodeError
         return False
     return True
 
@@ -87,5 +87,5 @@ def _extra(text: str | None) -> Mapping[str, Any]:
     if "stream" in value or "messages" in value:
         raise UsageError("--extra-body: the messages and the stream are the exam's own; leave them out")
     if not _is_sendable(value):
-        raise UsageError("--extra-body: it has half of a surrogate pair; expected whole characters")
+        raise UsageError("--extra-body: it has half of a surrogate pair or a number without end; JSON has neither")
     return value

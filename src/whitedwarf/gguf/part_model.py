@@ -5,10 +5,12 @@ is continued only by the very same work (its digest), and one process at a time 
 """
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
 import shutil
+import stat
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -20,9 +22,13 @@ from whitedwarf.errors import UsageError, WhitedwarfError
 from whitedwarf.gguf.copying import DISK_FULL
 from whitedwarf.gguf.header import align
 from whitedwarf.gguf.layout import Layout
+from whitedwarf.gguf.split import parse_shard_name
 
 JOURNAL_STEP_BYTES = 256 << 20
 JOURNAL_STEP_S = 15.0
+_MOST_JOURNAL_BYTES = 4096
+_NONBLOCK = getattr(os, "O_NONBLOCK", 0)  # a pipe would hold us up
+_OWN = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | _NONBLOCK
 
 
 class SizedPiece(Protocol):
@@ -70,6 +76,8 @@ class PartModel:
             self._written_bytes = 0
             self._begin()
         except BaseException:
+            if not os.fstat(self._descriptor).st_size:
+                self.path.unlink(missing_ok=True)  # nobody could go on from nothing
             os.close(self._descriptor)
             raise
         self.done_bytes = self._written_bytes  # of whole pieces
@@ -137,9 +145,14 @@ class PartModel:
 
     def _open(self) -> int:
         try:
-            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o666)
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | _OWN, 0o666)
         except OSError as error:
-            raise WhitedwarfError(f"{self.path}: cannot be written ({error.strerror}). Check the folder.") from error
+            what = "a symbolic link is in its place" if error.errno == errno.ELOOP else error.strerror
+            raise WhitedwarfError(f"{self.path}: cannot be written ({what}). Check the folder.") from error
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+            os.close(descriptor)
+            raise WhitedwarfError(f"{self.path}: no file of its own, but a device or one with other names. Remove it.")
         if not _lock(descriptor) or not _is_still_there(self.path, descriptor):
             os.close(descriptor)
             raise WhitedwarfError(f"{self.path}: another process is writing it. Wait for that one, or end it.")
@@ -148,9 +161,9 @@ class PartModel:
     def _read_journal(self) -> tuple[str, int] | None:
         """Digest and bytes of an earlier run; None where there was none, or not enough of it."""
         try:
-            known = json.loads(self._journal.read_bytes())
+            known = json.loads(_beginning_of(self._journal))
             digest, done_bytes = known["digest"], known["done_bytes"]
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
         size_bytes = os.fstat(self._descriptor).st_size
         if not isinstance(digest, str) or not isinstance(done_bytes, int) or not 0 < done_bytes <= size_bytes:
@@ -161,6 +174,7 @@ class PartModel:
         done = sum(end <= self.done_bytes for end in self._ends)
         known = {"digest": self._digest, "done_bytes": self.done_bytes, "done_tensors": done}
         beside = self._journal.with_name(f"{self._journal.name}.new")
+        beside.unlink(missing_ok=True)  # whatever it is, nothing is written through it
         beside.write_text(json.dumps(known))
         beside.replace(self._journal)
 
@@ -207,11 +221,17 @@ class PartModel:
 
 
 def check_target(path: Path, replace: bool) -> None:
-    """UsageError unless the file may be written."""
+    """UsageError unless the file may be written, and would be a whole model under that name."""
     if not path.parent.is_dir():
         raise UsageError(f"{path.parent}: no such folder; expected one to write {path.name} into. Make it first.")
     if path.exists() and not path.is_file():
         raise UsageError(f"{path}: not a regular file; expected a file to write. Choose another name.")
+    name = parse_shard_name(path.name)
+    if name is not None and name.count > 1:
+        raise UsageError(
+            f"{path}: this is the name of one shard of {name.count}, and the output is a complete model. "
+            "Choose a name without -00001-of-..."
+        )
     if path.exists() and not replace:
         raise UsageError(f"{path}: exists already. Choose another name, or replace it with --overwrite.")
 
@@ -223,6 +243,12 @@ def _tensor_ends(layout: Layout) -> frozenset[int]:
         ends.add(place + tensor.size_bytes)
         place = align(place + tensor.size_bytes, layout.alignment)
     return frozenset(ends)
+
+
+def _beginning_of(path: Path) -> bytes:
+    """More than a journal has; a pipe without a writer is empty."""
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | _NONBLOCK)) as file:
+        return file.read(_MOST_JOURNAL_BYTES) or b""
 
 
 def _is_still_there(path: Path, descriptor: int) -> bool:

@@ -100,12 +100,18 @@ class Reader:
 
 
 def matrix_energy(tensor: QuantizedTensor, matrix: int) -> Floats:
-    """Sum of squares of each column over all rows of a matrix, in the order of the rows."""
+    """Sum of squares of each column over all rows of a matrix, in the order of the rows.
+
+    Raises FileFormatError for numbers that are not finite, or so large that no type which needs this can hold them.
+    """
     total = np.zeros((1, tensor.shape[-1]), np.float32)
     for rows in _row_slices(tensor):
-        squares = np.square(tensor.source.floats(matrix, rows))
-        total = np.add.reduce(np.concatenate([total, squares]), axis=0, keepdims=True)
+        with np.errstate(over="ignore"):
+            squares = np.square(tensor.source.floats(matrix, rows))
+            total = np.add.reduce(np.concatenate([total, squares]), axis=0, keepdims=True)
     energy: Floats = total[0]
+    if not np.isfinite(energy).all():
+        raise _impossible(tensor, matrix, "expected finite numbers within float16's ±65504, got inf, nan or far more")
     return energy
 
 
@@ -118,8 +124,12 @@ def encoded(piece: Piece, content: Content, encoder: Encoder) -> Bytes:
     try:
         return encoder.encode(content.values, tensor.type, content.weights)
     except ValueError as error:
-        where = f" (expert {piece.matrix})" if len(tensor.shape) > 2 else ""
-        raise FileFormatError(f"{tensor.name}{where} cannot be written as {tensor.type.name}: {error}") from error
+        raise _impossible(tensor, piece.matrix, str(error)) from error
+
+
+def _impossible(tensor: QuantizedTensor, matrix: int, reason: str) -> FileFormatError:
+    where = f" (expert {matrix})" if len(tensor.shape) > 2 else ""
+    return FileFormatError(f"{tensor.name}{where} cannot be written as {tensor.type.name}: {reason}")
 
 
 def _loaded(plan: QuantizePlan, part: PartModel) -> Generator[tuple[Piece, Content]]:

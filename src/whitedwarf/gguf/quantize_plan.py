@@ -128,9 +128,12 @@ def _names(source: ModelSource, template: Template | None, notes: list[str]) -> 
     """Names of the new file in order, each with the type it has unless something else is asked for."""
     if template is None:
         return [(tensor.name, tensor.base_type) for tensor in source.tensors.values()]
-    missing, names = [], []
+    missing, names, seen = [], [], set[str]()
     for name, info in template.tensors.items():
         tensor = source.tensors.get(canonical_name(name))
+        if canonical_name(name) in seen:
+            raise FileFormatError(f"{name} is in the template twice, in two dialects; expected it once")
+        seen.add(canonical_name(name))
         if tensor is None:
             missing.append(name)
         elif tuple(info.shape) != tuple(tensor.shape):

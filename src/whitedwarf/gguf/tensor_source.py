@@ -149,7 +149,8 @@ class GgufSource:
         self._files = _Files(model.paths)
         decode = decoder()
         self.tensors: Mapping[str, GgufTensor] = {
-            canonical_name(name): GgufTensor(info, self._files, decode) for name, info in model.tensors.items()
+            canonical: GgufTensor(model.tensors[name], self._files, decode)
+            for canonical, name in by_canonical_name(model).items()
         }
         self.notes: tuple[str, ...] = ()
 
@@ -169,6 +170,18 @@ class GgufSource:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._files.close()
+
+
+def by_canonical_name(model: GgufFile) -> dict[str, str]:
+    """Tensor names by their canonical ones. FileFormatError where one tensor is there twice, in two dialects."""
+    found: dict[str, str] = {}
+    for name in model.tensors:
+        earlier = found.setdefault(canonical_name(name), name)
+        if earlier != name:
+            raise FileFormatError(
+                f"{model.paths[0]}: {earlier!r} and {name!r} are the same tensor in two dialects; expected one of them"
+            )
+    return found
 
 
 class _Files:

@@ -7,6 +7,7 @@ from urllib.parse import SplitResult, urlsplit
 from whitedwarf.errors import UsageError
 
 CHAT_PATH = "/chat/completions"
+_MOST_CHARACTERS = 4096
 _MAY_HAVE_A_SECRET = re.compile(r"[?#]|//[^/]*@")
 
 
@@ -21,7 +22,7 @@ def checked_address(text: str, option: str, example: str, key_place: str) -> Spl
             f"{key_place}"
         )
     if not _is_address(text):
-        raise UsageError(f"{option} {text}: expected an address such as {example}")
+        raise UsageError(f"{option} {text[:200]}: expected an address such as {example}")
     return urlsplit(text)
 
 
@@ -31,7 +32,7 @@ def _is_address(text: str) -> bool:
         is_whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False
-    return is_whole and text.isprintable() and " " not in text
+    return is_whole and len(text) <= _MOST_CHARACTERS and text.isprintable() and " " not in text
 
 
 def is_overheard(url: str) -> bool:
