@@ -200,12 +200,14 @@ def _watch(exam: Exam, sitting: Sitting) -> None:
 def finish(report: Report, output: OutputSettings) -> None:
     """The table; for scripts the document as the last line, and as a file where that was asked for."""
     line = json.dumps(report.document())
-    print(report.table())
-    if not sys.stdout.isatty():
-        print(line)
-    if output.json_file is not None:
-        write_text(output.json_file, line + "\n")
-        told(output.json_file)
+    try:
+        if output.json_file is not None:
+            write_text(output.json_file, line + "\n")
+            told(output.json_file)
+    finally:  # each of them also where the other's place is full or gone
+        print(report.table())
+        if not sys.stdout.isatty():
+            print(line)
 
 
 def _gate(expectation: Expectation, report: Report) -> int:
