@@ -220,8 +220,8 @@ def _gate(expectation: Expectation, report: Report) -> int:
 
 
 def _has_screen() -> bool:
-    """A terminal that is large enough, and can do more than print."""
-    if not (sys.stdin.isatty() and sys.stdout.isatty()) or os.environ.get("TERM") == "dumb":
+    """A terminal that is large enough, and can do more than print; the screen is drawn on standard error."""
+    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)) or os.environ.get("TERM") == "dumb":
         return False
     size = os.get_terminal_size(sys.stdout.fileno())
     return size.columns >= LEAST_COLUMNS and size.lines >= LEAST_LINES
