@@ -6,15 +6,17 @@ import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
 from whitedwarf.bench.figure_table import END, OPENING, rate_text, renewed, table_text
 from whitedwarf.bench.frontiers import Speeds
-from whitedwarf.bench.plot import Curve, Picture, draw_curves, draw_figures
+from whitedwarf.bench.plot import Bar, Curve, Picture, draw_curves, draw_figures, draw_shares
 from whitedwarf.bench.results import Figure, Rate, newest, read_result, results_in
+from whitedwarf.cli.bench_output import OutputSettings
 from whitedwarf.cli.main import main
-from whitedwarf.errors import FileFormatError, UsageError
+from whitedwarf.errors import FileFormatError, UsageError, WhitedwarfError
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -314,3 +316,34 @@ def test_a_picture_of_a_result_file_never_replaces_it(
     code, _, err = call("plot", path, "-o", path)
     assert (code, "which is being read" in err) == (2, True)
     assert json.loads(path.read_text()) == peers()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("title", ["$\\frac{$", "$x^{", "\x1b[2J", "漢字 😀", "a--b <&>", "\udcff", "\0"])
+def test_any_title_and_any_name_can_be_drawn(tmp_path: Path, title: str) -> None:
+    pytest.importorskip("matplotlib")
+    curves = [Curve(title, [Speeds(8, 9, 1), Speeds(16, 8, 1)]), Curve("b", [Speeds(8, 10, 1), Speeds(16, 9, 1)])]
+    figures = [Figure("peers", title, "m", "decode", "decode 64", Rate(8, 7, 9), None, 10)]
+    draw_curves(curves, Picture(tmp_path / "a.svg", title))
+    draw_figures(figures, Picture(tmp_path / "b.svg", title), [title])
+    draw_shares([Bar(title, {title: 0.5})], Picture(tmp_path / "c.svg", title))
+    for name in "abc":
+        ElementTree.parse(tmp_path / f"{name}.svg")
+
+
+def test_figures_reach_the_file_where_nobody_reads_and_the_reader_where_the_disk_is_full(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = OutputSettings(json_file=tmp_path / "no" / "f.json")
+    with pytest.raises(WhitedwarfError, match="cannot write"):
+        full.finish("table", {"a": 1})
+    assert capsys.readouterr().out == 'table\n{"a": 1}\n'
+
+    def broken(*words: object) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr("builtins.print", broken)
+    monkeypatch.setattr("whitedwarf.cli.bench_output.told", lambda path: None)
+    with pytest.raises(BrokenPipeError):
+        OutputSettings(json_file=tmp_path / "f.json").finish("table", {"a": 1})
+    assert (tmp_path / "f.json").read_text() == '{"a": 1}\n'

@@ -1,5 +1,6 @@
 """An exam on a real terminal: the screen comes, keys work, and the terminal is left as it was."""
 
+import io
 import os
 import re
 import signal
@@ -13,6 +14,7 @@ from pathlib import Path
 import pexpect
 import pytest
 
+from whitedwarf.cli import eval_run
 from whitedwarf.evals.trace_reader import read_trace_file
 
 CASES = str(Path(__file__).parents[1] / "golden" / "evals" / "cases.jsonl")
@@ -194,3 +196,27 @@ def test_a_full_disk_behind_the_output_is_one_line(environment: dict[str, str], 
 def _is_answering(folder: Path) -> bool:
     path = folder / "trace"
     return path.exists() and path.stat().st_size > 0
+
+
+@pytest.mark.parametrize("hidden", ["stdin", "stdout", "stderr"])
+def test_the_screen_is_for_whom_all_of_it_is_a_terminal(monkeypatch: pytest.MonkeyPatch, hidden: str) -> None:
+    class Stream(io.StringIO):
+        def __init__(self, name: str) -> None:
+            super().__init__()
+            self.is_terminal = name != hidden
+
+        def isatty(self) -> bool:
+            return self.is_terminal
+
+        def fileno(self) -> int:
+            return 1
+
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr("os.get_terminal_size", lambda *words: os.terminal_size((200, 60)))
+    for name in ("stdin", "stdout", "stderr"):
+        monkeypatch.setattr(sys, name, Stream(name))
+    assert not eval_run._has_screen()
+    hidden = ""
+    for name in ("stdin", "stdout", "stderr"):
+        monkeypatch.setattr(sys, name, Stream(name))
+    assert eval_run._has_screen()

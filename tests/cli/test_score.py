@@ -351,3 +351,13 @@ def test_the_page_names_only_flags_that_exist(in_process: InProcess, capsys: pyt
         known |= set(flag.findall(in_process(["score", name, "--help"])[1]))
     page = Path(__file__).parents[2] / "docs" / "score.md"
     assert set(flag.findall(page.read_text(encoding="utf-8"))) <= known
+
+
+def test_the_manifest_is_never_written_over_also_where_its_folder_is_named(
+    in_process: InProcess, collected: Path
+) -> None:
+    before = collected.read_bytes()
+    for named in (collected, collected.parent):
+        code, _, err = in_process(["score", "run", str(named), "-o", str(collected)])
+        assert (code, "being read" in err) == (2, True)
+    assert collected.read_bytes() == before

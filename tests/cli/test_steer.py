@@ -179,7 +179,9 @@ def test_prompts_are_lines_or_json(tmp_path: Path) -> None:
     text, lines = tmp_path / "a.txt", tmp_path / "a.jsonl"
     text.write_text('# c\n\n  one  \n"two"\r\n', newline="")
     assert read_prompts(text) == [SteerPrompt("one"), SteerPrompt('"two"')]
-    lines.write_text('"one"\n\n{"prompt": "two", "system": "", "behaviour": "b"}\n')
+    text.write_text("\N{BYTE ORDER MARK}# c\none")
+    assert read_prompts(text) == [SteerPrompt("one")]
+    lines.write_text('\N{BYTE ORDER MARK}"one"\n\n{"prompt": "two", "system": "", "behaviour": "b"}\n')
     assert read_prompts(lines) == [SteerPrompt("one"), SteerPrompt("two", "", "b")]
 
 

@@ -11,11 +11,11 @@ VERIFIERS = verify_science.VERIFIERS | verify_general.VERIFIERS
 DERIVED = verify_science.DERIVED | verify_general.DERIVED
 
 
-def test_every_case_is_either_computed_or_named_as_resting_on_its_derivation():
+def test_every_case_is_either_computed_or_named_as_resting_on_its_derivation() -> None:
     assert sorted(CASES) == sorted([*VERIFIERS, *DERIVED])
     assert len(DERIVED) <= 3
 
 
 @pytest.mark.parametrize("name", sorted(VERIFIERS))
-def test_the_computed_value_is_the_answer_and_no_other_choice(name):
+def test_the_computed_value_is_the_answer_and_no_other_choice(name: str) -> None:
     assert letters_that_match(CASES[name], VERIFIERS[name]()) == CASES[name].answer

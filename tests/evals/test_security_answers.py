@@ -97,7 +97,7 @@ def _gcc_sanitizes() -> bool:
 needs_gcc = pytest.mark.skipif(not _gcc_sanitizes(), reason="needs GCC >= 12 with its sanitizers, on Linux")
 
 
-def test_every_case_has_its_proof():
+def test_every_case_has_its_proof() -> None:
     assert len(CASES) == 17
     assert len(SAFE_ONES) == 4
     assert sorted(REPORTS.keys() | TRIGGERED.keys()) == FAULTY
@@ -107,7 +107,7 @@ def test_every_case_has_its_proof():
 
 
 @pytest.mark.parametrize("name", sorted(CASES))
-def test_a_listing_is_numbered_from_one_and_of_a_size_to_be_read(name):
+def test_a_listing_is_numbered_from_one_and_of_a_size_to_be_read(name: str) -> None:
     numbers = [int(number) for number, _ in _numbered(CASES[name])]
     assert numbers == list(range(1, len(numbers) + 1))
     assert 20 <= len(numbers) <= 60
@@ -118,7 +118,7 @@ def test_a_listing_is_numbered_from_one_and_of_a_size_to_be_read(name):
 
 @needs_gcc
 @pytest.mark.parametrize("name", sorted(CASES))
-def test_a_listing_compiles_without_a_warning(name, tmp_path):
+def test_a_listing_compiles_without_a_warning(name: str, tmp_path: Path) -> None:
     source = _write(tmp_path, CASES[name])
     said = _compile(source, "-fsyntax-only", "-Wall", "-include", str(ATTACKS / "prelude.h"), str(source))
     assert said == ""
@@ -126,19 +126,19 @@ def test_a_listing_compiles_without_a_warning(name, tmp_path):
 
 @needs_gcc
 @pytest.mark.parametrize("name", SAFE_ONES)
-def test_nothing_is_found_in_a_safe_listing(name, tmp_path):
+def test_nothing_is_found_in_a_safe_listing(name: str, tmp_path: Path) -> None:
     assert _run(tmp_path, CASES[name], "attack").splitlines() == ["CLEAN"]
 
 
 @needs_gcc
 @pytest.mark.parametrize("name", FAULTY)
-def test_ordinary_input_shows_nothing(name, tmp_path):
+def test_ordinary_input_shows_nothing(name: str, tmp_path: Path) -> None:
     assert _run(tmp_path, CASES[name], "benign").splitlines() == ["CLEAN"]
 
 
 @needs_gcc
 @pytest.mark.parametrize("name", sorted(REPORTS))
-def test_the_attack_is_reported_at_a_line_of_the_answer(name, tmp_path):
+def test_the_attack_is_reported_at_a_line_of_the_answer(name: str, tmp_path: Path) -> None:
     said = _run(tmp_path, CASES[name], "attack")
     for kind, line in REPORTS[name]:
         assert line in _lines(CASES[name].answer)
@@ -147,13 +147,13 @@ def test_the_attack_is_reported_at_a_line_of_the_answer(name, tmp_path):
 
 @needs_gcc
 @pytest.mark.parametrize("name", sorted(TRIGGERED))
-def test_the_attack_succeeds(name, tmp_path):
+def test_the_attack_succeeds(name: str, tmp_path: Path) -> None:
     assert _run(tmp_path, CASES[name], "attack").splitlines()[-1] == f"TRIGGERED {TRIGGERED[name]}"
 
 
 @needs_gcc
 @pytest.mark.parametrize("name", sorted(WARNINGS))
-def test_the_compiler_points_at_the_line(name, tmp_path):
+def test_the_compiler_points_at_the_line(name: str, tmp_path: Path) -> None:
     source = _write(tmp_path, CASES[name])
     said = _compile(
         source, *WARNINGS[name], "-c", "-include", str(ATTACKS / "prelude.h"), str(source), "-o", str(tmp_path / "o")
@@ -165,7 +165,7 @@ def test_the_compiler_points_at_the_line(name, tmp_path):
 
 @needs_gcc
 @pytest.mark.parametrize("name", FAULTY)
-def test_repairing_lines_of_the_answer_stops_the_attack(name, tmp_path):
+def test_repairing_lines_of_the_answer_stops_the_attack(name: str, tmp_path: Path) -> None:
     assert REPAIRS[name].keys() <= _lines(CASES[name].answer)
     assert _run(tmp_path, CASES[name], "benign", REPAIRS[name]).splitlines() == ["CLEAN"]
     assert _run(tmp_path, CASES[name], "attack", REPAIRS[name]).splitlines() == ["CLEAN"]
@@ -173,7 +173,7 @@ def test_repairing_lines_of_the_answer_stops_the_attack(name, tmp_path):
 
 @needs_gcc
 @pytest.mark.parametrize("name", TAKES_RANDOM)
-def test_random_input_finds_the_fault_and_in_the_repaired_listing_no_other(name, tmp_path):
+def test_random_input_finds_the_fault_and_in_the_repaired_listing_no_other(name: str, tmp_path: Path) -> None:
     assert _run(tmp_path, CASES[name], "random").splitlines() != ["CLEAN"]
     assert _run(tmp_path, CASES[name], "random", REPAIRS[name]).splitlines() == ["CLEAN"]
 

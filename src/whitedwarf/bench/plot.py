@@ -5,6 +5,7 @@ have a panel for each. Single figures are bars with their spread, beside a peer'
 """
 
 import os
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -86,7 +87,7 @@ def draw_curves(curves: Sequence[Curve], picture: Picture) -> None:
             contexts = [point.context_tokens for point in curve.points]
             rates = [getattr(point, f"{phase}_tokens_per_s") for point in curve.points]
             if any(rates):
-                panel.plot(contexts, rates, marker="o", markersize=4, label=curve.name)
+                panel.plot(contexts, rates, marker="o", markersize=4, label=_plain(curve.name))
         panel.set_xlabel("context (tokens)")
         panel.set_ylabel(f"{phase} (tokens/s)")
         panel.set_ylim(bottom=0)
@@ -132,7 +133,7 @@ def _draw_bars(panel: "Axes", shown: Sequence[tuple[str, Figure]]) -> None:
         if item.limit is not None and item.limit <= 2 * longest:
             panel.vlines(item.limit, row - thickness / 2, row + 0.8 - thickness / 2, color="black", linewidth=1.2)
     places = [row + 0.4 - thickness / 2 for row in range(len(shown))]
-    panel.set_yticks(places, [_with_share(label, item) for label, item in shown], fontsize=7)
+    panel.set_yticks(places, [_with_share(_plain(label), item) for label, item in shown], fontsize=7)
     panel.invert_yaxis()
     panel.grid(axis="x", alpha=0.3)
 
@@ -148,8 +149,9 @@ def draw_shares(bars: Sequence[Bar], picture: Picture) -> None:
     thickness = 0.8 / max(len(series), 1)
     for number, name in enumerate(series):
         places = [row + number * thickness for row, bar in enumerate(bars) if name in bar.shares]
-        axes.barh(places, [bar.shares[name] for bar in bars if name in bar.shares], thickness, label=name)
-    axes.set_yticks([row + 0.4 - thickness / 2 for row in range(len(bars))], [bar.name for bar in bars], fontsize=7)
+        axes.barh(places, [bar.shares[name] for bar in bars if name in bar.shares], thickness, label=_plain(name))
+    names = [_plain(bar.name) for bar in bars]
+    axes.set_yticks([row + 0.4 - thickness / 2 for row in range(len(bars))], names, fontsize=7)
     axes.invert_yaxis()
     axes.set_xlabel("share of the limit that binds")
     axes.axvline(1.0, color="black", linewidth=0.8)
@@ -165,10 +167,15 @@ def _figure(picture: Picture, num_panels: int = 1) -> "tuple[MatplotlibFigure, S
     figure = MatplotlibFigure(figsize=size, dpi=DOTS_PER_INCH, layout="constrained")
     panels = figure.subplots(1, num_panels, squeeze=False)[0]
     if num_panels == 1:
-        panels[0].set_title(picture.title)
+        panels[0].set_title(_plain(picture.title))
     else:
-        figure.suptitle(picture.title)
+        figure.suptitle(_plain(picture.title))
     return figure, panels
+
+
+def _plain(text: str) -> str:
+    """Names as they are: no formula between dollars, and nothing that cannot stand in a picture."""
+    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text).replace("$", r"\$")
 
 
 def _save(figure: "MatplotlibFigure", picture: Picture) -> None:
@@ -178,7 +185,9 @@ def _save(figure: "MatplotlibFigure", picture: Picture) -> None:
     partial = path.with_name(f".{path.stem}.{os.getpid()}.partial{path.suffix}")
     try:
         metadata = {"Date": None} if path.suffix == ".svg" else None
-        with mpl.rc_context({"svg.hashsalt": "whitedwarf"}):  # the same figures give the same file
+        with mpl.rc_context({"svg.hashsalt": "whitedwarf"}), warnings.catch_warnings():
+            # the same figures give the same file; a character that the font lacks is drawn as a box
+            warnings.filterwarnings("ignore", message="Glyph .* missing from font")
             figure.savefig(partial, metadata=metadata)
         partial.replace(path)
     except OSError as error:

@@ -33,11 +33,13 @@ class OutputSettings:
     def finish(self, table: str, document: Mapping[str, object]) -> None:
         """Print, and write what was asked for."""
         line = json.dumps(document)
-        if self.json_file is not None:
-            write_text(self.json_file, line + "\n")
-            told(self.json_file)
-        print(table)
-        print(line)
+        try:
+            if self.json_file is not None:
+                write_text(self.json_file, line + "\n")
+                told(self.json_file)
+        finally:  # each of them also where the other's place is full or gone
+            print(table)
+            print(line)
 
 
 def told(path: Path) -> None:

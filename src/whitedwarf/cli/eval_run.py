@@ -200,12 +200,14 @@ def _watch(exam: Exam, sitting: Sitting) -> None:
 def finish(report: Report, output: OutputSettings) -> None:
     """The table; for scripts the document as the last line, and as a file where that was asked for."""
     line = json.dumps(report.document())
-    print(report.table())
-    if not sys.stdout.isatty():
-        print(line)
-    if output.json_file is not None:
-        write_text(output.json_file, line + "\n")
-        told(output.json_file)
+    try:
+        if output.json_file is not None:
+            write_text(output.json_file, line + "\n")
+            told(output.json_file)
+    finally:  # each of them also where the other's place is full or gone
+        print(report.table())
+        if not sys.stdout.isatty():
+            print(line)
 
 
 def _gate(expectation: Expectation, report: Report) -> int:
@@ -218,8 +220,8 @@ def _gate(expectation: Expectation, report: Report) -> int:
 
 
 def _has_screen() -> bool:
-    """A terminal that is large enough, and can do more than print."""
-    if not (sys.stdin.isatty() and sys.stdout.isatty()) or os.environ.get("TERM") == "dumb":
+    """A terminal that is large enough, and can do more than print; the screen is drawn on standard error."""
+    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)) or os.environ.get("TERM") == "dumb":
         return False
     size = os.get_terminal_size(sys.stdout.fileno())
     return size.columns >= LEAST_COLUMNS and size.lines >= LEAST_LINES

@@ -12,7 +12,7 @@ from whitedwarf.cli.output_file import check_output, write_text
 from whitedwarf.cli.progress import ProgressLine
 from whitedwarf.cli.steering_flags import steered, steering_wish
 from whitedwarf.config import DEFAULT_MODEL, DEFAULT_STEERING, ModelSettings, SteeringSettings
-from whitedwarf.evals.score.case_files import read_manifest
+from whitedwarf.evals.score.case_files import manifest_file, read_manifest
 from whitedwarf.evals.score.measuring import Forcing, Score, measured, read_cases, total_of
 from whitedwarf.evals.score.score_part import ScorePart, cases_digest
 from whitedwarf.evals.score.score_table import table_text
@@ -42,7 +42,10 @@ def command(
     """
     wish = steering_wish(steering)
     cases = read_manifest(manifest)
-    files = [manifest, *(path for case in cases for path in (case.prompt, case.continuation, case.response))]
+    files = [
+        manifest_file(manifest),
+        *(path for case in cases for path in (case.prompt, case.continuation, case.response)),
+    ]
     check_output(out, files)
     loaded = steered(open_model(model), wish)
     check_output(out, loaded.gguf.paths)

@@ -36,7 +36,7 @@ class SteerPrompt:
 
 def read_prompts(path: Path) -> list[SteerPrompt]:
     """At least one; FileFormatError names the line."""
-    text = read_text(str(path))
+    text = read_text(str(path)).removeprefix("\N{BYTE ORDER MARK}")
     lines = enumerate(text.split("\n"), 1)
     is_json = path.suffix.lower() in (".jsonl", ".ndjson")
     prompts = list(_json_prompts(lines, path) if is_json else _text_prompts(lines))

@@ -46,9 +46,14 @@ def check_different(ids: Iterable[str], where: str) -> None:
         seen[case_id.lower()] = case_id
 
 
+def manifest_file(path: Path) -> Path:
+    """The manifest of a folder, or the one that is named."""
+    return path / MANIFEST if path.is_dir() else path
+
+
 def read_manifest(path: Path) -> list[Case]:
     """At least one case; FileFormatError names the line."""
-    file = path / MANIFEST if path.is_dir() else path
+    file = manifest_file(path)
     rows = [
         (number, line.split("\t"))
         for number, line in enumerate(read_text(file).splitlines(), 1)
