@@ -1,7 +1,7 @@
 """All parameters by DeepSeek's release names, with the experts of a layer stacked; where they start; what is what.
 
 `release_state` and `from_release` translate to and from one tensor per expert. `add_mtp` gives a trunk a draft block
-that starts as a copy of parts of it.
+that starts as a copy of parts of it. `renew_compressors` starts the 4:1 compressors from the window's rows.
 """
 
 from collections.abc import Iterator, Mapping
@@ -76,6 +76,24 @@ class Parameters:
             tables |= {prefix + name: table for name, table in _fresh_tables(shape, layer, generator)}
         _bring_together(values, spaced_pairs or [], generator)
         return cls(values, tables)
+
+
+def renew_compressors(shape: Shape, parameters: Parameters) -> None:
+    """Start the 4:1 compressors again, as plain means of the window's own rows.
+
+    What finds a token inside the window then also finds it, fainter, in a compressed row, so that training sharpens a
+    circuit that is there: from random compressors millions of tokens did not find one (docs/log.md).
+    """
+    with torch.no_grad():
+        for layer, ratio in enumerate(shape.compress_ratios[: shape.layers]):
+            if ratio != 4:
+                continue
+            at = f"layers.{layer}.attn."
+            window = parameters.values[at + "wkv.weight"]
+            parameters.values[at + "compressor.wkv.weight"].copy_(torch.cat([window, window]))
+            parameters.values[at + "compressor.norm.weight"].copy_(parameters.values[at + "kv_norm.weight"])
+            parameters.values[at + "compressor.wgate.weight"].zero_()
+            parameters.values[at + "compressor.ape"].zero_()
 
 
 def add_mtp(shape: Shape, parameters: Parameters) -> Parameters:

@@ -28,7 +28,7 @@ from nano.documents import Encoder
 from nano.make_tokenizer import spaced_pairs
 from nano.network import Network, Rows
 from nano.optimiser import Optimiser, Rates
-from nano.parameters import MTP, Parameters, add_mtp
+from nano.parameters import MTP, Parameters, add_mtp, renew_compressors
 from nano.places import BUILD, EVALUATION, PACKAGED, TOKENIZER
 from nano.rows import Row, RowSource
 from nano.shape import Shape
@@ -56,6 +56,7 @@ class Plan:
     index_share: float  # of rows that train the indexer
     learns_draft: bool
     learns_trunk: bool
+    renews_compressors: bool
     mean_memory: float
     save_every_s: float
     seed: int
@@ -257,6 +258,8 @@ def train(plan: Plan, shape: Shape, checkpoint: Checkpoint, workers: int, forbid
     """Run to the end; `plan.out` then holds mean.pt (the result) and live.pt (to go on from)."""
     plan.out.mkdir(parents=True, exist_ok=True)
     parameters = Parameters.from_release(shape, checkpoint.state)
+    if plan.renews_compressors:
+        renew_compressors(shape, parameters)
     if plan.learns_draft and not parameters.has_mtp:
         parameters = add_mtp(shape, parameters)
     shared = Shared(parameters, plan, checkpoint)
@@ -303,6 +306,7 @@ def _arguments() -> argparse.Namespace:
     add("--index-share", type=float, default=0.3, help="share of rows that train the indexer")
     add("--draft", action="store_true", help="train the MTP block too")
     add("--draft-only", action="store_true", help="train the MTP block, leave the rest as it is")
+    add("--renew-compressors", action="store_true", help="start the 4:1 compressors again from the window's rows")
     add("--save-minutes", type=float, default=5.0)
     add("--seed", type=int, default=1)
     add("--shares", type=json.loads, default=SHARES, help="JSON: document kind -> share of tokens")
@@ -325,6 +329,7 @@ def main() -> None:
         index_share=arguments.index_share,
         learns_draft=arguments.draft or arguments.draft_only,
         learns_trunk=not arguments.draft_only,
+        renews_compressors=arguments.renew_compressors,
         mean_memory=0.985,
         save_every_s=arguments.save_minutes * 60,
         seed=arguments.seed,

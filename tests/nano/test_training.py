@@ -25,7 +25,7 @@ from nano.evaluate import accepted, greedy
 from nano.export import blended
 from nano.network import Network, Rows, rope_tables
 from nano.optimiser import ROUNDS, Optimiser, Rates, orthogonalised
-from nano.parameters import MTP, Parameters, add_mtp
+from nano.parameters import MTP, Parameters, add_mtp, renew_compressors
 from nano.places import PACKAGED, PACKAGED_DRAFT, ROOT, TOKENIZER
 from nano.rows import RowSource
 from nano.shape import Shape
@@ -210,6 +210,7 @@ def test_processes_train_together_and_leave_a_run_to_go_on_from(tmp_path: Path) 
         index_share=0.5,
         learns_draft=True,
         learns_trunk=True,
+        renews_compressors=True,
         mean_memory=0.9,
         save_every_s=60.0,
         seed=1,
@@ -223,6 +224,19 @@ def test_processes_train_together_and_leave_a_run_to_go_on_from(tmp_path: Path) 
     assert mean.optimiser is None
     assert Parameters.from_release(TOY, mean.state).has_mtp
     assert all(torch.isfinite(value).all() for value in live.state.values())
+
+
+def test_renewed_compressors_are_means_of_the_window_s_rows() -> None:
+    parameters = Parameters.fresh(SHAPE, seed=1)
+    before = parameters.release_state()
+    renew_compressors(SHAPE, parameters)
+    after = parameters.release_state()
+    changed = {name for name in before if not torch.equal(before[name], after[name])}
+    assert {name.split(".attn.")[0] for name in changed} == {"layers.2", "layers.4"}
+    assert all(".attn.compressor." in name for name in changed)
+    at = "layers.4.attn."
+    assert torch.equal(after[at + "compressor.wkv.weight"], after[at + "wkv.weight"].repeat(2, 1))
+    assert not after[at + "compressor.wgate.weight"].any()
 
 
 def test_the_packaged_files_are_what_the_script_makes_of_themselves(
