@@ -147,7 +147,7 @@ def test_what_makes_no_sense_is_refused_before_the_work(
     assert wide.read_bytes() == before
 
 
-def test_another_try_with_other_options_starts_anew_and_says_so(
+def test_another_try_with_other_options_keeps_what_is_there_until_told_otherwise(
     in_process: InProcess,
     wide: Path,
     tmp_path: Path,
@@ -176,6 +176,8 @@ def test_another_try_with_other_options_starts_anew_and_says_so(
     assert sorted(path.name for path in tmp_path.iterdir()) == [".q.gguf.journal", ".q.gguf.part"]
     monkeypatch.undo()
     code, _, err = in_process([*words, "q4"])
+    assert (code, "of another run, with other options or from another source" in err) == (2, True)
+    code, _, err = in_process([*words, "q4", "--overwrite"])
     assert (code, "begun with other options or from another source; starting anew" in err) == (0, True)
     assert [path.name for path in tmp_path.iterdir()] == ["q.gguf"]
     assert in_process(["gguf", "verify", str(tmp_path / "q.gguf")])[0] == 0

@@ -129,10 +129,14 @@ def test_a_stop_in_the_middle_of_a_piece_keeps_whole_pieces_only(
     assert layout.path.read_bytes() == whole
 
 
-def test_other_work_starts_anew(whole: bytes, tmp_path: Path) -> None:
+def test_other_work_is_kept_unless_it_may_be_replaced(whole: bytes, tmp_path: Path) -> None:
     layout = layout_in(tmp_path)
     interrupted(layout, 3, "other options")
-    with PartModel(layout, "d") as part:
+    before = {path.name: path.read_bytes() for path in tmp_path.glob(".m.gguf.*")}
+    with pytest.raises(UsageError, match="of another run, with other options"):
+        PartModel(layout, "d")
+    assert {path.name: path.read_bytes() for path in tmp_path.glob(".m.gguf.*")} == before
+    with PartModel(layout, "d", replace=True) as part:
         assert (part.was_other_work, part.begun_bytes) == (True, 0)
         assert write(part) == pieces()
         part.publish()

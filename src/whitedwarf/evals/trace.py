@@ -10,7 +10,6 @@ written whole is taken back.
 import contextlib
 import os
 import stat
-import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +19,7 @@ from whitedwarf.evals.budget import Limits
 from whitedwarf.evals.exam import Seat, Watcher
 from whitedwarf.evals.prompts import SYSTEM_PROMPT, question_prompt
 from whitedwarf.evals.target import Asking, TargetFacts
+from whitedwarf.gguf.file_lock import try_lock
 
 HEADER, SUMMARY = "EVAL TRACE", "SUMMARY"
 FORMAT = 1
@@ -194,24 +194,9 @@ def _opened(path: Path, flags: int) -> int:
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise UsageError(f"cannot write {path}: it is no regular file; give the name of a file")
-    if not _is_ours(descriptor):
+    if not try_lock(descriptor):
         os.close(descriptor)
         raise UsageError(f"cannot write {path}: another exam is writing it; wait for that one, or end it")
     if hasattr(os, "fchmod"):
         os.fchmod(descriptor, 0o600)
     return descriptor
-
-
-def _is_ours(descriptor: int) -> bool:
-    """Whether no other process writes this file, as far as the system can tell; until it is closed nobody else does."""
-    if sys.platform == "win32":
-        return True
-    import fcntl
-
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # a filesystem without locks
-        return True
-    return True

@@ -11,7 +11,6 @@ import json
 import os
 import shutil
 import stat
-import sys
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Protocol, TypeVar
 
 from whitedwarf.errors import UsageError, WhitedwarfError
 from whitedwarf.gguf.copying import DISK_FULL
+from whitedwarf.gguf.file_lock import try_lock
 from whitedwarf.gguf.header import align
 from whitedwarf.gguf.layout import Layout
 from whitedwarf.gguf.split import parse_shard_name
@@ -56,7 +56,8 @@ class PartModel:
     """The open part of one file; a context manager. `begun_bytes`: how much an earlier run left, 0 if nothing.
 
     Leaving the context keeps what is done; `publish` gives it the final name, `discard` takes it away. Raises
-    WhitedwarfError when another process has it or the disk does not take it, UsageError for an impossible target.
+    WhitedwarfError when another process has it or the disk does not take it, UsageError for an impossible target
+    and for the part of other work, unless it may be replaced.
     """
 
     def __init__(self, layout: Layout, digest: str, *, replace: bool = False) -> None:
@@ -71,6 +72,8 @@ class PartModel:
         try:
             known = self._read_journal()
             self.was_other_work = known is not None and known[0] != digest
+            if self.was_other_work and not replace:
+                raise UsageError(self._other_text())
             self.begun_bytes = 0 if known is None or self.was_other_work else known[1]
             self._check_space()
             self._written_bytes = 0
@@ -153,7 +156,7 @@ class PartModel:
         if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
             os.close(descriptor)
             raise WhitedwarfError(f"{self.path}: no file of its own, but a device or one with other names. Remove it.")
-        if not _lock(descriptor) or not _is_still_there(self.path, descriptor):
+        if not try_lock(descriptor) or not _is_still_there(self.path, descriptor):
             os.close(descriptor)
             raise WhitedwarfError(f"{self.path}: another process is writing it. Wait for that one, or end it.")
         return descriptor
@@ -175,7 +178,10 @@ class PartModel:
         known = {"digest": self._digest, "done_bytes": self.done_bytes, "done_tensors": done}
         beside = self._journal.with_name(f"{self._journal.name}.new")
         beside.unlink(missing_ok=True)  # whatever it is, nothing is written through it
-        beside.write_text(json.dumps(known))
+        with beside.open("x") as file:
+            file.write(json.dumps(known))
+            file.flush()
+            os.fsync(file.fileno())
         beside.replace(self._journal)
 
     def _begin(self) -> None:
@@ -199,6 +205,13 @@ class PartModel:
         free_bytes = shutil.disk_usage(self.path.parent).free + os.fstat(self._descriptor).st_size
         if free_bytes < self._layout.size_bytes:
             raise WhitedwarfError(self._full_text(free_bytes))
+
+    def _other_text(self) -> str:
+        size_bytes = os.fstat(self._descriptor).st_size
+        return (
+            f"{self.path}: {size_bytes:,} bytes of another run, with other options or from another source. Repeat that "
+            "command to go on with it; --overwrite begins anew in its place."
+        )
 
     def _full_text(self, free_bytes: int) -> str:
         return (
@@ -257,21 +270,6 @@ def _is_still_there(path: Path, descriptor: int) -> bool:
         return os.path.samestat(path.stat(), os.fstat(descriptor))
     except FileNotFoundError:
         return False
-
-
-def _lock(descriptor: int) -> bool:
-    """False where another process has the file."""
-    if sys.platform == "win32":
-        return True
-    import fcntl
-
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # a filesystem without locks
-        return True
-    return True
 
 
 def _sync_folder(folder: Path) -> None:

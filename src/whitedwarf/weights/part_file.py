@@ -10,11 +10,12 @@ import contextlib
 import hashlib
 import os
 import re
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+from whitedwarf.gguf.file_lock import try_lock, wait_for_lock
 
 PART_SUFFIX = ".part"
 _BLOCK_BYTES = 8 << 20
@@ -161,17 +162,9 @@ def _hash_all(descriptor: int, hasher: Hasher | None, step: Callable[[int], None
 
 
 def _lock(descriptor: int, on_wait: Callable[[], None]) -> None:
-    if sys.platform == "win32":
-        return
-    import fcntl
-
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not try_lock(descriptor):
         on_wait()
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-    except OSError:  # a filesystem without locks: the digest still decides
-        return
+        wait_for_lock(descriptor)
 
 
 def _is_still_there(path: Path, descriptor: int) -> bool:
