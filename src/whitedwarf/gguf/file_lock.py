@@ -1,6 +1,9 @@
-"""One writer for a file: a lock on an open descriptor, gone with it. Windows and some filesystems have none."""
+"""One writer for a file, and names that last: locks on open descriptors (Windows and some filesystems have none)."""
 
+import contextlib
+import os
 import sys
+from pathlib import Path
 
 
 def try_lock(descriptor: int) -> bool:
@@ -24,3 +27,21 @@ def wait_for_lock(descriptor: int) -> None:
         import fcntl
 
         fcntl.flock(descriptor, fcntl.LOCK_EX)
+
+
+def is_still_there(path: Path, descriptor: int) -> bool:
+    """False if the file was renamed or taken away between opening and locking it."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames last through a power cut; Windows and some network disks cannot open a folder."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -19,7 +19,7 @@ from typing import Protocol, TypeVar
 
 from whitedwarf.errors import UsageError, WhitedwarfError
 from whitedwarf.gguf.copying import DISK_FULL
-from whitedwarf.gguf.file_lock import try_lock
+from whitedwarf.gguf.file_lock import is_still_there, sync_folder, try_lock
 from whitedwarf.gguf.header import align
 from whitedwarf.gguf.layout import Layout
 from whitedwarf.gguf.split import parse_shard_name
@@ -126,7 +126,7 @@ class PartModel:
         with self._disk_trouble():
             self.path.replace(self._layout.path)
             self._journal.unlink(missing_ok=True)
-            _sync_folder(self.path.parent)
+            sync_folder(self.path.parent)
 
     def discard(self) -> None:
         """Take part and journal away: nobody can go on from them."""
@@ -156,7 +156,7 @@ class PartModel:
         if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
             os.close(descriptor)
             raise WhitedwarfError(f"{self.path}: no file of its own, but a device or one with other names. Remove it.")
-        if not try_lock(descriptor) or not _is_still_there(self.path, descriptor):
+        if not try_lock(descriptor) or not is_still_there(self.path, descriptor):
             os.close(descriptor)
             raise WhitedwarfError(f"{self.path}: another process is writing it. Wait for that one, or end it.")
         return descriptor
@@ -262,20 +262,3 @@ def _beginning_of(path: Path) -> bytes:
     """More than a journal has; a pipe without a writer is empty."""
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | _NONBLOCK)) as file:
         return file.read(_MOST_JOURNAL_BYTES) or b""
-
-
-def _is_still_there(path: Path, descriptor: int) -> bool:
-    """False if the part was published or taken away between opening and locking it."""
-    try:
-        return os.path.samestat(path.stat(), os.fstat(descriptor))
-    except FileNotFoundError:
-        return False
-
-
-def _sync_folder(folder: Path) -> None:
-    with contextlib.suppress(OSError):  # not every filesystem lets folders be opened
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -20,6 +20,7 @@ import numpy as np
 
 from whitedwarf.errors import UsageError, WhitedwarfError
 from whitedwarf.gguf.copying import DISK_FULL, copy_piece, write_all
+from whitedwarf.gguf.file_lock import sync_folder
 from whitedwarf.gguf.header import align
 from whitedwarf.gguf.layout import Layout, PlannedTensor, plan_layouts
 from whitedwarf.gguf.metadata import TypedMetadata
@@ -94,7 +95,7 @@ class GgufWriter:
             self._finish_file()
             for partial, path in reversed(list(zip(self._partials, self.paths, strict=True))):
                 partial.replace(path)
-            _sync_folder(self.paths[0].parent)
+            sync_folder(self.paths[0].parent)
             self._state = "closed"
 
     def abandon(self) -> None:
@@ -224,13 +225,3 @@ def _write_failure(path: Path, size_bytes: int, error: OSError) -> WhitedwarfErr
         f"{path}: cannot be written ({error.strerror or error}); nothing was left there. Check the folder and the disk."
     )
     return WhitedwarfError(text)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the renames last through a power cut; Windows and some network disks cannot open a folder."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from whitedwarf.gguf.file_lock import try_lock, wait_for_lock
+from whitedwarf.gguf.file_lock import is_still_there, sync_folder, try_lock, wait_for_lock
 
 PART_SUFFIX = ".part"
 _BLOCK_BYTES = 8 << 20
@@ -130,7 +130,7 @@ class PartFile:
             self.path.rename(final)
         else:
             self.path.unlink()
-        _sync_folder(final.parent)
+        sync_folder(final.parent)
         return True
 
 
@@ -142,7 +142,7 @@ def open_part(final: Path, identity: Identity, on_wait: Callable[[], None]) -> I
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o666)
         try:
             _lock(descriptor, on_wait)
-            if _is_still_there(path, descriptor):  # else it was given its final name, or removed, while we waited
+            if is_still_there(path, descriptor):  # else it was given its final name, or removed, while we waited
                 yield PartFile(path, descriptor, identity)
                 return
         finally:
@@ -165,19 +165,3 @@ def _lock(descriptor: int, on_wait: Callable[[], None]) -> None:
     if not try_lock(descriptor):
         on_wait()
         wait_for_lock(descriptor)
-
-
-def _is_still_there(path: Path, descriptor: int) -> bool:
-    try:
-        return os.path.samestat(path.stat(), os.fstat(descriptor))
-    except FileNotFoundError:
-        return False
-
-
-def _sync_folder(folder: Path) -> None:
-    with contextlib.suppress(OSError):  # not every filesystem lets folders be opened
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
