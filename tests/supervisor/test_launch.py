@@ -23,11 +23,11 @@ import pytest
 from supervisor.children import config_of, events, is_alive, stand_in, until
 from whitedwarf.supervisor import launch, readiness
 from whitedwarf.supervisor.config import Backend, ManagedModel
-from whitedwarf.supervisor.failures import StartFailedError
+from whitedwarf.supervisor.failures import StartFailedError, UpstreamDownError
 from whitedwarf.supervisor.launch import Launcher, RunningModel
 from whitedwarf.supervisor.listeners import Owner, can_bind
 from whitedwarf.supervisor.orphans import Records, stop_orphans
-from whitedwarf.supervisor.upstream import Address, begin
+from whitedwarf.supervisor.upstream import Address, ask, begin
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform == "win32", reason="signals and groups")]
 
@@ -232,6 +232,22 @@ async def test_a_port_that_is_taken_is_stepped_over(tmp_path: Path) -> None:
             assert f"internal port {model.internal_port} is used by" in running.warnings[0]
     finally:
         stranger.end()
+    assert stranger.asked == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells whose a port is")
+async def test_a_port_that_is_taken_before_its_death_is_noticed_gets_no_request(tmp_path: Path) -> None:
+    model = stand_in(tmp_path)
+    async with launched(tmp_path, model) as running:
+        os.kill(running.pid, signal.SIGKILL)
+        while not can_bind("127.0.0.1", running.address.port):
+            time.sleep(0.001)  # the loop hears of nothing meanwhile
+        stranger = Stranger(running.address.port)
+        try:
+            with pytest.raises(UpstreamDownError, match="another program has its port"):
+                await ask(running.address, "GET", "/health", timeout_s=5)
+        finally:
+            stranger.end()
     assert stranger.asked == []
 
 

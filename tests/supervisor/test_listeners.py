@@ -11,7 +11,7 @@ import pytest
 
 from whitedwarf.errors import WhitedwarfError
 from whitedwarf.supervisor import linux_sockets, listeners
-from whitedwarf.supervisor.listeners import Owner, can_bind, free_port, owner_name, owner_of
+from whitedwarf.supervisor.listeners import Claim, Owner, can_bind, free_port, owner_name, owner_of
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells it all")
 LISTENS = """
@@ -117,3 +117,24 @@ def test_where_the_system_does_not_tell_it_is_unknown(monkeypatch: pytest.Monkey
     monkeypatch.setattr(linux_sockets, "_by_netlink", refuse)
     monkeypatch.setattr(Path, "read_text", refuse)
     assert owner_of(80, os.getpid()) is Owner.UNKNOWN
+
+
+@linux
+def test_a_port_that_was_lost_to_a_stranger_is_not_held(begin: list[Listener]) -> None:
+    begin.append(Listener())
+    child = begin[0]
+    claim = Claim(child.port, child.pid)
+    assert claim.holds()
+    child.end()
+    assert claim.holds()  # nobody is there: a connection fails by itself
+    begin.append(Listener(child.port))
+    assert not claim.holds()
+
+
+@linux
+def test_a_child_that_listens_anew_holds_its_port() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as first:
+        port = first.getsockname()[1]
+        claim = Claim(port, os.getpid())
+    with socket.create_server(("127.0.0.1", port)):
+        assert claim.holds()

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -139,6 +140,18 @@ async def test_an_answer_to_head_has_no_body() -> None:
 async def test_nobody_there_is_told_with_the_place() -> None:
     with pytest.raises(UpstreamDownError, match=r"127\.0\.0\.1 port 1: "):
         await ask(Address("127.0.0.1", 1), "GET", "/", timeout_s=5)
+
+
+async def test_nothing_is_sent_to_whom_it_is_not_meant_for() -> None:
+    heard = asyncio.get_running_loop().create_future()
+
+    async def listening(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.set_result(await reader.read())
+
+    async with served(listening) as address:
+        with pytest.raises(UpstreamDownError, match="another program has its port"):
+            await ask(replace(address, is_ours=lambda: False), "GET", "/", timeout_s=5)
+        assert await heard == b""
 
 
 async def test_silence_ends_at_the_deadline() -> None:

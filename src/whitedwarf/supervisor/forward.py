@@ -6,6 +6,7 @@ Does not know which model is meant, nor when it may run.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 
 from whitedwarf.supervisor.asgi import Request
 from whitedwarf.supervisor.early import Outlet
@@ -61,7 +62,7 @@ def joined(address: Address, target: str) -> tuple[Address, str]:
     """Where a target lies whose server was given with or without /v1 at the end of its url."""
     if not address.prefix.endswith("/v1"):
         return address, target
-    root = Address(address.host, address.port, address.is_tls, address.prefix.removesuffix("/v1"))
+    root = replace(address, prefix=address.prefix.removesuffix("/v1"))
     path = target.partition("?")[0]
     if path in _AT_ROOT or path == "/v1" or path.startswith("/v1/"):
         return root, target

@@ -26,7 +26,7 @@ from whitedwarf.supervisor.clock import Clock
 from whitedwarf.supervisor.commands import HOST, child_command, folder_name, state_folders
 from whitedwarf.supervisor.config import Backend, ManagedModel, SupervisorConfig
 from whitedwarf.supervisor.counting import server_key
-from whitedwarf.supervisor.listeners import free_port, owner_name
+from whitedwarf.supervisor.listeners import Claim, Owner, free_port, owner_name
 from whitedwarf.supervisor.orphans import MARK, Record, Records
 from whitedwarf.supervisor.patience import Patience
 from whitedwarf.supervisor.readiness import Facts, PortTakenError, Readiness, Started
@@ -179,7 +179,8 @@ class Launcher:
     async def _make_ready(self, started: Started, attempt: _Attempt, argv: list[str], began_s: float) -> RunningModel:
         model = started.model
         readiness = Readiness(started, Patience(model.start_timeout_s, self._clock), attempt.tell)
-        await readiness.healthy()
+        if await readiness.healthy() is Owner.CHILD:
+            started = replace(started, address=_watched(started))
         facts = await readiness.facts()
         attempt.tell("warming up")
         warning = await readiness.warm_up()
@@ -215,6 +216,11 @@ class Launcher:
                 warnings.append(f"cannot make the folder {folder} ({why}): what the model has read is not kept")
                 return replace(model, keeps_state=False)
         return model
+
+
+def _watched(started: Started) -> Address:
+    """Its port may be somebody else's as soon as it has died, before we have noticed."""
+    return replace(started.address, is_ours=Claim(started.address.port, started.child.pid).holds)
 
 
 def _key_headers(model: ManagedModel) -> Headers:

@@ -56,6 +56,23 @@ def owner_of(port: int, leader: int) -> Owner:
     return Owner.STRANGER if _owners(sockets) else Owner.UNKNOWN
 
 
+class Claim:
+    """A port that a child has: whether it still does is asked before each request, in 0.1 ms on Linux.
+
+    Elsewhere, and where the system does not tell, it always does.
+    """
+
+    def __init__(self, port: int, leader: int) -> None:
+        self._port, self._leader = port, leader
+        self._sockets = listening_sockets(port) or set()
+
+    def holds(self) -> bool:
+        """Whether nobody but the child's group listens there; nobody at all is not somebody else."""
+        if (listening_sockets(self._port) or set()) <= self._sockets:
+            return True
+        return owner_of(self._port, self._leader) in (Owner.CHILD, Owner.NOBODY)  # it may listen anew
+
+
 def owner_name(port: int) -> str | None:
     """Who listens on a port, for people: a name and a number, if the system tells."""
     if sys.platform != "linux":

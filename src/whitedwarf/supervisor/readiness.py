@@ -68,8 +68,11 @@ class Readiness:
         self._looked_s = 0.0
         self._file_bytes = files_bytes(started.model.path)
 
-    async def healthy(self) -> None:
-        """Wait until it is. StartFailedError where it ends or takes too long, PortTakenError where it has no port."""
+    async def healthy(self) -> Owner:
+        """Wait until it is; CHILD, or UNKNOWN where the system does not tell whose the port is.
+
+        StartFailedError where it ends or takes too long, PortTakenError where it has no port.
+        """
         owner = Owner.NOBODY
         while True:
             self._look()
@@ -82,6 +85,7 @@ class Readiness:
             await self._pause(_pause_s(self._patience.waited_s))
         if owner is Owner.UNKNOWN:
             await self._check_identity()
+        return owner
 
     async def facts(self) -> Facts:
         """From /props; nothing where it has none."""

@@ -12,7 +12,7 @@ import asyncio
 import ssl
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import cast
 from urllib.parse import quote, urlsplit
@@ -34,12 +34,17 @@ _MOST_WHOLE_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a server listens. `prefix` goes before every path and does not end in a slash."""
+    """Where a server listens. `prefix` goes before every path and does not end in a slash.
+
+    `is_ours` is asked on every new connection before anything is sent: a port whose process has just died may have been
+    taken by somebody else, who must not get what people write. None: whoever answers there is meant.
+    """
 
     host: str
     port: int
     is_tls: bool = False
     prefix: str = ""
+    is_ours: Callable[[], bool] | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def of_url(cls, url: str) -> "Address":
@@ -179,6 +184,9 @@ async def _connect(address: Address) -> "_Wire":
     except (OSError, UnicodeError) as error:  # TimeoutError is one; the latter for a name that cannot be one
         why = "no answer" if isinstance(error, TimeoutError) else getattr(error, "strerror", None) or error
         raise UpstreamDownError(f"cannot reach the server at {where}: {why}") from error
+    if address.is_ours is not None and not address.is_ours():
+        wire.abort()
+        raise UpstreamDownError(f"cannot reach the server at {where}: it has ended, and another program has its port")
     return wire
 
 
