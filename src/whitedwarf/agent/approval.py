@@ -1,0 +1,83 @@
+"""Whether a call may run: by the effect of its tool, asked where the policy says so, remembered for the session.
+
+Knows no screen: `Approver` is how somebody is asked.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from whitedwarf.agent.tool import Effect, Tool, ToolError
+
+
+class Rule(StrEnum):
+    """What the policy says about a tool."""
+
+    AUTO = "auto"
+    ASK = "ask"
+    DENY = "deny"
+
+
+class Consent(StrEnum):
+    """What the user says to a question."""
+
+    ONCE = "once"
+    SESSION = "session"  # this tool from now on
+    NO = "no"
+
+
+USUAL_RULES: Mapping[Effect, Rule] = {
+    Effect.READ: Rule.AUTO,
+    Effect.WRITE: Rule.ASK,
+    Effect.RUN: Rule.ASK,
+    Effect.NETWORK: Rule.ASK,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is to be allowed; `detail` shows the command, or the change."""
+
+    tool: str
+    effect: Effect
+    summary: str
+    detail: str = ""
+
+
+class Approver(Protocol):
+    """Asks the user; called on the agent's thread, which waits. Must end when the turn is interrupted."""
+
+    def ask(self, question: Question) -> Consent: ...
+
+
+class NobodyToAsk:
+    """Where no one looks on: what would have to be asked is refused."""
+
+    def ask(self, question: Question) -> Consent:
+        """Always no."""
+        return Consent.NO
+
+
+@dataclass(slots=True)
+class Policy:
+    """The rules of one session: by effect, and by tool where one is named."""
+
+    approver: Approver
+    by_effect: Mapping[Effect, Rule] = field(default_factory=lambda: dict(USUAL_RULES))
+    by_tool: dict[str, Rule] = field(default_factory=dict)
+
+    def rule(self, tool: Tool) -> Rule:
+        """The tool's own rule, else that of its effect."""
+        return self.by_tool.get(tool.name, self.by_effect[tool.effect])
+
+    def check(self, tool: Tool, summary: str, detail: str = "") -> None:
+        """Return when the call may run; ToolError, in words for the model, when it may not."""
+        rule = self.rule(tool)
+        if rule is Rule.ASK:
+            consent = self.approver.ask(Question(tool.name, tool.effect, summary, detail))
+            if consent is Consent.SESSION:
+                self.by_tool[tool.name] = Rule.AUTO
+            rule = Rule.DENY if consent is Consent.NO else Rule.AUTO
+        if rule is Rule.DENY:
+            raise ToolError(f"the user does not allow {tool.name} here; go on without it, or ask the user")
