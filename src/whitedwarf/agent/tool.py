@@ -129,6 +129,13 @@ class Tool(ABC):
         ToolError ends the answer at once; quick, and without effects.
         """
 
+    def may_skip(self, parameter: str, begun: str, arguments: Mapping[str, str]) -> bool:
+        """Whether `begun`, what is written of a parameter, says enough for `[upto]` to stand for most of the rest.
+
+        Asked at line ends, on the engine's thread: quick, without effects, and without raising.
+        """
+        return False
+
 
 @dataclass(frozen=True, slots=True)
 class Toolbox:
