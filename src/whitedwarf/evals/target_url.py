@@ -16,13 +16,14 @@ import httpx2
 from whitedwarf.errors import UsageError, WhitedwarfError
 from whitedwarf.evals.answer import Answer
 from whitedwarf.evals.case import Case
-from whitedwarf.evals.chat_stream import ChatReader, EventLines, StreamError
-from whitedwarf.evals.endpoint.address import CHAT_PATH
-from whitedwarf.evals.endpoint.again import AskAgainError, asked_pause_s, may_pass
-from whitedwarf.evals.endpoint.complaint import complaint
+from whitedwarf.evals.chat_stream import ChatReader
 from whitedwarf.evals.prompts import SYSTEM_PROMPT, question_prompt
-from whitedwarf.evals.server_options import ServerOptions
 from whitedwarf.evals.target import Asking, NoMoreQuestionsError, TargetFacts
+from whitedwarf.web.endpoint.address import CHAT_PATH
+from whitedwarf.web.endpoint.again import AskAgainError, asked_pause_s, may_pass
+from whitedwarf.web.endpoint.complaint import complaint
+from whitedwarf.web.endpoint.event_lines import EventLines, StreamError
+from whitedwarf.web.endpoint.server_options import ServerOptions
 
 ATTEMPTS = 5
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0  # each pause is twice the one before
