@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from evals.answering import ASKING, letters
-from evals.chat_server import ChatServer, Handler, Step, chat_server, status, stream
+from fakes.chat_server import ChatServer, Handler, Step, chat_server, status, stream
 from whitedwarf.errors import UsageError, WhitedwarfError
 from whitedwarf.evals.answer import Answer
 from whitedwarf.evals.exam import Exam, Phase
