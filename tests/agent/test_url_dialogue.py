@@ -123,6 +123,18 @@ def test_a_call_that_a_check_refuses_ends_the_request_at_once() -> None:
         assert result["content"] == "Tool error: there is no gone.py"
 
 
+def test_a_call_that_was_whole_runs_although_the_next_one_is_refused() -> None:
+    good, bad = call(0, "read", '{"path": "a"}', "x"), call(1, "read", '{"path": "gone.py"}', "y")
+    with chat_server(stream(good, bad, finish="tool_calls"), stream({"content": "Ok"})) as server:
+        here = talk(server.url)
+        here.checks = Checks(refused="gone.py")
+        answer = here.answer()
+        assert (answer.end, answer.calls) == (AnswerEnd.REFUSED, (Call("read", {"path": "a"}, "x"),))
+        here.dialogue.report([Result(answer.calls[0], "A")], answer.fault)
+        here.answer()
+        assert [message["content"] for message in server.received[1]["messages"][3:]] == ["A", "there is no gone.py"]
+
+
 @pytest.mark.parametrize("arguments", ['{"path": "a', '["a"]', "nonsense", '{"path": NaN}'])
 def test_arguments_that_are_no_object_are_a_fault_that_the_model_is_told(arguments: str) -> None:
     with chat_server(stream(call(0, "read", arguments, "c1"), finish="tool_calls")) as server:

@@ -3,6 +3,7 @@
 Knows no HTTP. What a check says (ToolError) comes out of `take`.
 """
 
+import itertools
 import json
 import time
 from collections.abc import Callable
@@ -91,12 +92,11 @@ class UrlAnswer:
         return [SaidCall(call.id, call.name, _object(call) or dict(call.texts)) for call in named]
 
     @property
-    def calls(self) -> tuple[Call, ...] | None:
-        """The calls, or None where one cannot be read."""
-        read = [(call, _object(call)) for call in self._calls]
-        if any(arguments is None or not call.name for call, arguments in read):
-            return None
-        return tuple(Call(call.name, arguments or {}, call.id) for call, arguments in read)
+    def calls(self) -> tuple[Call, ...]:
+        """Those that are whole, up to the first one that is not."""
+        read = ((call, _object(call)) for call in self._calls)
+        whole = itertools.takewhile(lambda pair: pair[0].is_finished and pair[0].name and pair[1] is not None, read)
+        return tuple(Call(call.name, arguments or {}, call.id) for call, arguments in whole)
 
     @property
     def unreadable(self) -> str:

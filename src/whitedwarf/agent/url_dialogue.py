@@ -86,8 +86,11 @@ class UrlDialogue:
         """As Dialogue."""
         self._messages.instruct(text)
 
+    def remind(self, text: str) -> None:
+        """Nothing: every request has the system's part and the tools."""
+
     def report(self, results: Sequence[Result], note: str = "") -> None:
-        """As Dialogue."""
+        """As Dialogue; a note stands where the result of the call that was at fault would stand."""
         self._messages.report(results, note)
 
     def answer(self, listen: Listener, checks: Checks, max_tokens: int) -> Answer:
@@ -104,8 +107,7 @@ class UrlDialogue:
         finally:
             reader.cut()
             self._keep(reader)
-        calls = (reader.calls or ()) if end is AnswerEnd.CALLS else ()
-        return Answer(end, reader.text, reader.reasoning, calls, fault, reader.tokens)
+        return Answer(end, reader.text, reader.reasoning, reader.calls, fault, reader.tokens)
 
     def interrupt(self) -> None:
         """As Dialogue."""
@@ -188,6 +190,10 @@ class _NoChecks:
 
     def closed(self, tool: str, parameter: str, arguments: Mapping[str, str]) -> None:
         """Fine."""
+
+    def may_skip(self, tool: str, parameter: str, begun: str, arguments: Mapping[str, str]) -> bool:
+        """Nobody's draws are ours to choose."""
+        return False
 
 
 class _Progress:
