@@ -17,7 +17,7 @@ import numpy as np
 
 from whitedwarf.engine.engine import DEFAULT_MAX_PARALLEL, DEFAULT_MAX_WAITING
 from whitedwarf.engine.generation import Generation
-from whitedwarf.engine.guide import Guide
+from whitedwarf.engine.guide import Chooser, Guide
 from whitedwarf.engine.loop import Closing
 from whitedwarf.engine.prompt_check import checked_prompt
 from whitedwarf.engine.request import GenerateOptions
@@ -81,10 +81,11 @@ class ScriptedEngine:
         *,
         session: ScriptedSession | None = None,
         guide: Guide | None = None,
+        chooser: Chooser | None = None,
     ) -> Generation:
         """Queue a request -> its handle, at once. A refused one uses up no answer; errors as of Engine.submit.
 
-        When `guide` ends the answer, the rest of it is dropped.
+        When `guide` ends the answer, the rest of it is dropped. Nothing is drawn, so `chooser` is never asked.
         """
         prompt = checked_prompt(ids, context_length=self.context_length, vocab_size=self.vocab_size)
         options = options or GenerateOptions()
