@@ -73,6 +73,7 @@ class LocalDialogue:
         self._pending_ids: list[int] | None = []
         self._system = ""
         self._tools: tuple[ToolDefinition, ...] = ()
+        self._owes_syntax = False  # the last answer's calls could not be read
         self._in_hand: Generation | None = None
         self._lock = threading.Lock()  # guards what is in hand
         self._eos, self._think_close, self._dsml, self._user = (
@@ -150,6 +151,8 @@ class LocalDialogue:
 
     def report(self, results: Sequence[Result], note: str = "") -> None:
         """What the calls gave; a note stands where the result of the call that was at fault would stand."""
+        if note and self._owes_syntax:
+            note += self._turns.syntax
         self._say(self._turns.results([*[result.text for result in results], *([note] if note else [])]))
 
     def answer(self, listen: Listener, checks: Checks, max_tokens: int) -> Answer:
@@ -170,7 +173,9 @@ class LocalDialogue:
         self._close(finished, begin, reading.read_tokens)
         if finished.error is not None:
             raise finished.error
-        return _answer(finished, reading.said, guide)
+        answer = _answer(finished, reading.said, guide)
+        self._owes_syntax = answer.end is AnswerEnd.FAULTY
+        return answer
 
     def interrupt(self) -> None:
         """End what is in hand, from any thread."""

@@ -44,6 +44,17 @@ class Turns:
         """How calls are written."""
         return _DIALECT[self._version]
 
+    @property
+    def syntax(self) -> str:
+        """How a block of calls looks, as text that is no call."""
+        mark, written = SpecialToken.DSML.value, self.dialect
+        return (
+            f". A block of calls stands behind the thinking, and looks like this:\n<{mark}{written.calls}>\n"
+            f'<{mark}{written.invoke} name="TOOL">\n'
+            f'<{mark}{written.parameter} name="PARAMETER" string="true">VALUE</{mark}{written.parameter}>\n'
+            f"</{mark}{written.invoke}>\n</{mark}{written.calls}>"
+        )
+
     def opening(self, system: str, tools: Sequence[ToolDefinition], thinking: Thinking) -> Segments:
         """The beginning of a session."""
         self._last = _Said.NOTHING
