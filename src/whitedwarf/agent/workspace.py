@@ -104,6 +104,13 @@ class Workspace:
                 return None
             raise
 
+    def version(self, path: str) -> Version:
+        """Which version a file is now, without reading it."""
+        try:
+            return Version.of(self.locate(path).stat())
+        except OSError as error:
+            raise ToolError(reason(path, error)) from error
+
     def write(self, path: str, data: bytes, expected: Version | None = None) -> None:
         """Create or replace a file, atomically; its permissions stay. With `expected`, only if it is still that one."""
         real = self.locate_writable(path)

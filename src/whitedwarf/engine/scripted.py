@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
+import numpy as np
+
 from whitedwarf.engine.engine import DEFAULT_MAX_PARALLEL, DEFAULT_MAX_WAITING
 from whitedwarf.engine.generation import Generation
 from whitedwarf.engine.guide import Chooser, Guide
@@ -22,6 +24,7 @@ from whitedwarf.engine.request import GenerateOptions
 from whitedwarf.engine.script import ScriptedAnswer
 from whitedwarf.engine.scripted_job import Received, ScriptedJob
 from whitedwarf.engine.scripted_loop import ScriptedLoop
+from whitedwarf.engine.session import SessionSnapshot
 from whitedwarf.errors import UsageError
 from whitedwarf.model.base import Ids
 
@@ -63,8 +66,13 @@ class ScriptedEngine:
         self._thread = thread
         self._finalizer = weakref.finalize(self, _close, loop, thread, Closing.CANCEL)  # as in engine.Engine
 
-    def new_session(self) -> ScriptedSession:
+    def new_session(self, saved: SessionSnapshot | None = None) -> ScriptedSession:
+        """A script has no states: what was saved is read again."""
         return ScriptedSession(self._loop, next(self._lanes))
+
+    def snapshot(self, session: ScriptedSession) -> SessionSnapshot:
+        """Nothing, for want of a state."""
+        return SessionSnapshot(np.empty(0, np.int32))
 
     def submit(
         self,
