@@ -17,13 +17,15 @@ from nano.curriculum.retrieval import retrieval, retrieval_session
 from nano.curriculum.small_talk import small_talk
 from nano.curriculum.structured import json_object
 from nano.curriculum.texts import long_system_text, system_text
-from nano.curriculum.tool_sessions import tool_session, tool_turn
+from nano.curriculum.tool_sessions import choice_session, parallel_session, tool_session, tool_turn
 from nano.curriculum.values import one_of
 
 SHARES = {  # of the tokens of all rows
-    "tool session": 28.0,
+    "tool session": 20.0,
     "long tool session": 3.0,
     "tool turn": 10.0,
+    "choice session": 12.0,
+    "parallel session": 8.0,
     "needle session": 28.0,
     "retrieval session": 10.0,
     "recital": 8.0,
@@ -42,6 +44,18 @@ def tool_session_document(rng: Random, longest_text: float) -> Conversation:
 def long_tool_session_document(rng: Random, longest_text: float) -> Conversation:
     tools = rng.choice([3, 4, 5, 6, 8])
     return present(rng, tool_session(rng, rng.randint(2, 6), tools, long_system=rng.random() < 0.6))
+
+
+def choice_session_document(rng: Random, longest_text: float) -> Conversation:
+    conversation = choice_session(rng)
+    conversation.omits_instructions = rng.random() < 0.4
+    return present(rng, conversation)
+
+
+def parallel_session_document(rng: Random, longest_text: float) -> Conversation:
+    conversation = parallel_session(rng, rng.randint(2, 5), rng.choice([1, 2, 2, 3, 3, 4, 5]))
+    conversation.omits_instructions = rng.random() < 0.2
+    return present(rng, conversation)
 
 
 def tool_turn_document(rng: Random, longest_text: float) -> Conversation:
@@ -105,6 +119,8 @@ DOCUMENTS: dict[str, Callable[[Random, float], Conversation]] = {
     "tool session": tool_session_document,
     "long tool session": long_tool_session_document,
     "tool turn": tool_turn_document,
+    "choice session": choice_session_document,
+    "parallel session": parallel_session_document,
     "needle session": needle_session_document,
     "retrieval session": retrieval_session_document,
     "drill": drill_document,

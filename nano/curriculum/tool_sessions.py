@@ -16,7 +16,7 @@ from nano.curriculum.known_tools import KNOWN
 from nano.curriculum.small_talk import small_talk
 from nano.curriculum.structured import spoken
 from nano.curriculum.texts import Exchange, long_system_text, system_text
-from nano.curriculum.tools import Tool, invented_tool, known_tool, toolset
+from nano.curriculum.tools import Tool, distinct, invented_tool, known_tool, renamed, toolset
 from nano.curriculum.values import one_of, words
 from nano.curriculum.words import NOUNS
 
@@ -77,6 +77,39 @@ def tool_session(rng: Random, turns: int, tool_count: int, *, long_system: bool 
     if long_system:
         conversation.with_system(long_system_text(rng, 40, 160))
     return conversation
+
+
+def choice_session(rng: Random) -> Conversation:
+    """One request of each kind that only one tool could serve, whether or not that is offered.
+
+    Elsewhere the request alone tells which is likelier; here only the list of tools does.
+    """
+    offered = rng.sample(_CLEARLY_MISSING, rng.randint(1, 4))
+    others = [invented_tool(rng) if rng.random() < 0.3 else known_tool(rng) for _ in range(rng.randint(0, 3))]
+    mixed = [known_tool(rng, kind) for kind in offered]
+    mixed += [tool for tool in others if tool.kind not in _CLEARLY_MISSING]
+    rng.shuffle(mixed)
+    tools = distinct(renamed(rng, tool) if rng.random() < 0.7 else tool for tool in mixed)
+    by_kind = {tool.kind: tool for tool in tools}
+    messages = _opening(rng, 0.0)
+    for kind in rng.sample(_CLEARLY_MISSING, len(_CLEARLY_MISSING)):
+        if kind in by_kind:
+            messages += _with_results(rng, *_single(rng, by_kind[kind]))
+        else:
+            messages += _without(rng, kind)
+    return Conversation(messages, [tool.schema(rng) for tool in tools])
+
+
+def parallel_session(rng: Random, turns: int, tool_count: int) -> Conversation:
+    """Several calls asked for at once, again and again."""
+    tools = toolset(rng, tool_count, renames=rng.random() < 0.6)
+    messages = _opening(rng, 0.0)
+    for turn in range(turns):
+        is_open = turn == turns - 1 or rng.random() < 0.1
+        messages += (_calls if is_open else _with_results)(rng, *_parallel(rng, tools))
+        if is_open:
+            break
+    return Conversation(messages, [tool.schema(rng) for tool in tools])
 
 
 def many_calls(rng: Random) -> Conversation:
@@ -146,11 +179,18 @@ def _missing(rng: Random, tools: list[Tool], *, only_known: bool) -> list[Messag
         kinds = [kind for kind in _CLEARLY_MISSING if kind not in {tool.kind for tool in tools}]
         if not kinds:
             return []
-        absent = known_tool(rng, rng.choice(kinds))
-        request = rng.choice(KNOWN[absent.kind].requests).format(*map(spoken, absent.values(rng)))
-    else:
-        absent = next(tool for tool in _invented_tools(rng) if tool.name not in {given.name for given in tools})
-        request = absent.request(rng, absent.values(rng))
+        return _without(rng, rng.choice(kinds))
+    absent = next(tool for tool in _invented_tools(rng) if tool.name not in {given.name for given in tools})
+    return _refused(absent.request(rng, absent.values(rng)))
+
+
+def _without(rng: Random, kind: str) -> list[Message]:
+    """A request for a known kind of tool that is not there."""
+    absent = known_tool(rng, kind)
+    return _refused(rng.choice(KNOWN[kind].requests).format(*map(spoken, absent.values(rng))))
+
+
+def _refused(request: str) -> list[Message]:
     return [Message("user", request), Message("assistant", NO_TOOL, "I have no tool for this.")]
 
 

@@ -3,6 +3,7 @@
 A tool knows how a user asks for it, what call that means, and what is said about a result.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from random import Random
 
@@ -172,6 +173,15 @@ def renamed(rng: Random, tool: Tool) -> Tool:
     return replace(tool, name=name, parameters=tuple(parameters))
 
 
+def distinct(tools: Iterable[Tool]) -> list[Tool]:
+    """The first of each name, and of each kind that is known."""
+    kept: list[Tool] = []
+    for tool in tools:
+        if not any(tool.name == other.name or tool.kind == other.kind != INVENTED for other in kept):
+            kept.append(tool)
+    return kept
+
+
 def toolset(rng: Random, count: int, *, renames: bool = False) -> list[Tool]:
     """So many tools; no name twice, no two tools for the same thing."""
     tools: list[Tool] = []
@@ -179,7 +189,5 @@ def toolset(rng: Random, count: int, *, renames: bool = False) -> list[Tool]:
         tool = known_tool(rng) if rng.random() < 0.6 else invented_tool(rng)
         if renames:
             tool = renamed(rng, tool)
-        if any(tool.name == other.name or tool.kind == other.kind != INVENTED for other in tools):
-            continue
-        tools.append(tool)
+        tools = distinct([*tools, tool])
     return tools

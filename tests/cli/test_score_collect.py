@@ -7,11 +7,11 @@ import pytest
 from fakes.official_endpoint import KEY, FakeEndpoint, running
 from whitedwarf.cli import score_collect
 from whitedwarf.cli.main import main
-from whitedwarf.evals.endpoint.api_key import ApiKey
 from whitedwarf.evals.score.case_files import read_manifest
 from whitedwarf.evals.score.endpoint import Endpoint
 from whitedwarf.evals.score.official_vectors import read_official
 from whitedwarf.evals.score.retries import AskAgainError
+from whitedwarf.web.endpoint.api_key import ApiKey
 
 Collect = Callable[..., tuple[int, str, str]]
 PROMPTS = {"one": "What is one?", "two": "Two — and what then?\nSay it.", "three": "3"}

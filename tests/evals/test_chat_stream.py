@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from whitedwarf.evals.answer import Answer
 from whitedwarf.evals.budget import CloseKind
-from whitedwarf.evals.chat_stream import LONGEST_LINE, ChatReader, EventLines, StreamError
-from whitedwarf.evals.endpoint.complaint import told_error
+from whitedwarf.evals.chat_stream import ChatReader
+from whitedwarf.web.endpoint.complaint import told_error
+from whitedwarf.web.endpoint.event_lines import LONGEST_LINE, EventLines, StreamError
 
 TEXTS = st.lists(st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(["<think>", "</think>", "<", " "]))
 

@@ -3,7 +3,7 @@
 import pytest
 
 from whitedwarf.errors import UsageError
-from whitedwarf.evals.server_options import server_options
+from whitedwarf.web.endpoint.server_options import server_options
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,14 @@ import anyio
 import pytest
 
 from evals.answering import ASKING, letters
-from evals.chat_server import ChatServer, Handler, Step, chat_server, status, stream
+from fakes.chat_server import ChatServer, Handler, Step, chat_server, status, stream
 from whitedwarf.errors import UsageError, WhitedwarfError
 from whitedwarf.evals.answer import Answer
 from whitedwarf.evals.exam import Exam, Phase
 from whitedwarf.evals.prompts import SYSTEM_PROMPT, question_prompt
-from whitedwarf.evals.server_options import server_options
 from whitedwarf.evals.target import Asking, NoMoreQuestionsError
 from whitedwarf.evals.target_url import ATTEMPTS, UrlTarget
+from whitedwarf.web.endpoint.server_options import server_options
 
 CASES = letters("a", "b", "c")
 GOOD = stream({"reasoning_content": "Hm."}, {"content": "Answer: B"})

@@ -21,13 +21,14 @@ from whitedwarf.engine.request import GREEDY, GenerateOptions, Reuse
 from whitedwarf.errors import UsageError
 from whitedwarf.kvstore.file import KvFile
 from whitedwarf.kvstore.header import Reason
+from whitedwarf.kvstore.model_facts import model_mark
 from whitedwarf.kvstore.payload import PayloadKind
 from whitedwarf.model.base import Span
 from whitedwarf.prompt.special import SpecialToken
 from whitedwarf.prompt.tokenizer import Tokenizer
 from whitedwarf.protocol.past import Past
 from whitedwarf.server.disk_prefixes import MAX_WAITING, DiskPrefixes
-from whitedwarf.server.disk_settings import disk_limits, disk_settings, model_mark
+from whitedwarf.server.disk_settings import disk_limits, disk_settings
 from whitedwarf.weights.store import bundled_model
 
 PATIENCE_S = 60.0

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from whitedwarf.agent.tool import Effect, Tool, ToolError
+from whitedwarf.agent.tool import Arguments, Effect, Tool, ToolError
 
 
 class Rule(StrEnum):
@@ -37,12 +37,13 @@ USUAL_RULES: Mapping[Effect, Rule] = {
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is to be allowed; `detail` shows the command, or the change."""
+    """What is to be allowed; `detail` shows the command, or the change; `risk` says what is unusual about it."""
 
     tool: str
     effect: Effect
     summary: str
     detail: str = ""
+    risk: str = ""
 
 
 class Approver(Protocol):
@@ -66,18 +67,32 @@ class Policy:
     approver: Approver
     by_effect: Mapping[Effect, Rule] = field(default_factory=lambda: dict(USUAL_RULES))
     by_tool: dict[str, Rule] = field(default_factory=dict)
+    accepted_risks: set[tuple[str, str]] = field(default_factory=set)  # for the session: (tool, risk)
 
     def rule(self, tool: Tool) -> Rule:
         """The tool's own rule, else that of its effect."""
         return self.by_tool.get(tool.name, self.by_effect[tool.effect])
 
-    def check(self, tool: Tool, summary: str, detail: str = "") -> None:
+    def check_call(self, tool: Tool, arguments: Arguments) -> None:
+        """`check` with what the tool says about the call itself. What the loop asks before every call."""
+        risk = tool.risk(arguments)
+        is_asked = self._rule(tool, risk) is Rule.ASK
+        self.check(tool, tool.summary(arguments), tool.detail(arguments) if is_asked else "", risk)
+
+    def check(self, tool: Tool, summary: str, detail: str = "", risk: str = "") -> None:
         """Return when the call may run; ToolError, in words for the model, when it may not."""
-        rule = self.rule(tool)
+        rule = self._rule(tool, risk)
         if rule is Rule.ASK:
-            consent = self.approver.ask(Question(tool.name, tool.effect, summary, detail))
+            consent = self.approver.ask(Question(tool.name, tool.effect, summary, detail, risk))
             if consent is Consent.SESSION:
                 self.by_tool[tool.name] = Rule.AUTO
+                self.accepted_risks.add((tool.name, risk))
             rule = Rule.DENY if consent is Consent.NO else Rule.AUTO
         if rule is Rule.DENY:
             raise ToolError(f"the user does not allow {tool.name} here; go on without it, or ask the user")
+
+    def _rule(self, tool: Tool, risk: str) -> Rule:
+        """A risk that was not accepted yet is asked about, whatever is allowed."""
+        rule = self.rule(tool)
+        is_new = bool(risk) and (tool.name, risk) not in self.accepted_risks
+        return Rule.ASK if is_new and rule is Rule.AUTO else rule

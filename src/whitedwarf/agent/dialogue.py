@@ -48,6 +48,10 @@ class Checks(Protocol):
 
     def closed(self, tool: str, parameter: str, arguments: Mapping[str, str]) -> None: ...
 
+    def may_skip(self, tool: str, parameter: str, begun: str, arguments: Mapping[str, str]) -> bool:
+        """Whether what is written of a parameter says enough, so that `[upto]` may stand for most of the rest."""
+        ...
+
 
 class Dialogue(Protocol):
     """One conversation. All but `interrupt` are called on the agent's thread."""
@@ -84,6 +88,10 @@ class Dialogue(Protocol):
 
     def instruct(self, text: str) -> None:
         """A line of the system's in between: the date, a reminder, a summary of what was dropped."""
+        ...
+
+    def remind(self, text: str) -> None:
+        """The system's part once more, tools and all, behind `text`; nothing where every answer sees it anew."""
         ...
 
     def report(self, results: Sequence[Result], note: str = "") -> None:

@@ -2,8 +2,9 @@
 
 One turn is `TurnBegan … TurnEnded`. Within it answers and tools take turns: `Reading`* (the prompt), then deltas of
 thoughts, text and calls with `Drawn` between them, `AnswerEnded`; then for each call `ToolBegan`, `ToolOutput`*,
-`ToolEnded`. `Notice`, `QueueChanged` and `Compacting` may come at any time. Whoever listens is called on the agent's
-thread, has to be quick and must not raise.
+`ToolEnded`. `TurnBegan` comes again within a turn when queued words are delivered behind the tools' results. `Notice`,
+`QueueChanged` and `Compacting` may come at any time. Whoever listens is called on the agent's thread, has to be quick
+and must not raise.
 """
 
 from collections.abc import Callable, Mapping

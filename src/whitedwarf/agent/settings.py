@@ -13,7 +13,9 @@ class AgentSettings:
     thinking: Thinking = Thinking.HIGH
     max_answer_tokens: int = DEFAULT_MAX_TOKENS
     sampling: SamplingOptions = field(default_factory=SamplingOptions)
+    system: str | None = None  # instead of the built-in words; None: those
     extra_system: str = ""
+    workspace: str = ""  # told to the model with the date
     reminder_after_tokens: int = 50_000
     compact_at: float = 0.85  # of the context
     result_reserve_tokens: int = 1024  # have to be free behind a tool's result

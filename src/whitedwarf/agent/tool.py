@@ -112,11 +112,29 @@ class Tool(ABC):
     def run(self, arguments: Arguments, running: Running) -> Outcome:
         """Do it. ToolError where it cannot be done."""
 
+    def detail(self, arguments: Arguments) -> str:
+        """What a question shows below the summary: the whole command, the diff. Never raises; without effects."""
+        return ""
+
+    def risk(self, arguments: Arguments) -> str:
+        """Why the user has to be asked even where the tool is allowed already; empty for a usual call. Never raises."""
+        return ""
+
+    def close(self) -> None:  # noqa: B027  (most hold nothing)
+        """End what the tool has running; more than once is well."""
+
     def preflight(self, closed: str, arguments: Mapping[str, str]) -> None:  # noqa: B027  (most have nothing to check)
         """While the call is still written: parameter `closed` is complete, `arguments` holds the complete text ones.
 
         ToolError ends the answer at once; quick, and without effects.
         """
+
+    def may_skip(self, parameter: str, begun: str, arguments: Mapping[str, str]) -> bool:
+        """Whether `begun`, what is written of a parameter, says enough for `[upto]` to stand for most of the rest.
+
+        Asked at line ends, on the engine's thread: quick, without effects, and without raising.
+        """
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +155,11 @@ class Toolbox:
     def definitions(self) -> tuple[ToolDefinition, ...]:
         """For the prompt, in their order."""
         return tuple(tool.definition for tool in self.tools.values())
+
+    def close(self) -> None:
+        """End what any of them has running."""
+        for tool in self.tools.values():
+            tool.close()
 
     def find(self, name: str) -> Tool:
         """ToolError for a name that is not offered."""

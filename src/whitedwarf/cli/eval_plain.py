@@ -10,9 +10,9 @@ from typing import TextIO
 from whitedwarf.cli.progress import ProgressLine
 from whitedwarf.cli.screen import PLAIN, Screen, wants_colour
 from whitedwarf.cli.screen import Piece as ShownPiece
+from whitedwarf.conversation.visible import visible
 from whitedwarf.evals.answer import Piece
 from whitedwarf.evals.exam import Phase, Seat, Watcher
-from whitedwarf.evals.visible import visible
 
 _GREEN, _RED, _YELLOW, _BOLD = "\033[32m", "\033[31m", "\033[33m", "\033[1m"
 _GIVEN_CHARACTERS = 40

@@ -131,9 +131,9 @@ def _facts(loaded: LoadedModel) -> TargetFacts:
 
 @contextmanager
 def _server(asking: Asking, exam: ExamSettings, model: ModelSettings) -> Iterator[Opened]:
-    from whitedwarf.evals.endpoint.address import is_overheard
-    from whitedwarf.evals.server_options import server_options
     from whitedwarf.evals.target_url import UrlTarget
+    from whitedwarf.web.endpoint.address import is_overheard
+    from whitedwarf.web.endpoint.server_options import server_options
 
     assert exam.url is not None
     options = server_options(exam.url, exam.api_key_env, model.model, exam.extra_body)

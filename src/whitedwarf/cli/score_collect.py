@@ -13,12 +13,12 @@ from whitedwarf.cli.progress import ProgressLine
 from whitedwarf.cli.termination import tidy_termination
 from whitedwarf.config import POSITIVE
 from whitedwarf.errors import UsageError, WhitedwarfError
-from whitedwarf.evals.endpoint.address import is_overheard
-from whitedwarf.evals.endpoint.api_key import find_key
 from whitedwarf.evals.score.collecting import Collected, Collection, ThinkingWish, Wish, collect
 from whitedwarf.evals.score.endpoint import DEFAULT_ENDPOINT, KEY_VARIABLE, Endpoint, completions_url
 from whitedwarf.evals.score.prompts import Prompt, built_in_prompts, read_prompts
 from whitedwarf.evals.score.retries import patiently
+from whitedwarf.web.endpoint.address import is_overheard
+from whitedwarf.web.endpoint.api_key import find_key
 
 DEFAULT_COUNT = 100
 

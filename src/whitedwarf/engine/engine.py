@@ -21,7 +21,7 @@ from whitedwarf.engine.prefix import Prefixes, PrefixStats, PrefixStore
 from whitedwarf.engine.prompt_check import checked_prompt
 from whitedwarf.engine.request import GenerateOptions
 from whitedwarf.engine.scheduler import Limits
-from whitedwarf.engine.session import Session
+from whitedwarf.engine.session import Session, SessionSnapshot
 from whitedwarf.errors import UsageError
 from whitedwarf.model.base import Ids, Model
 
@@ -106,9 +106,21 @@ class Engine:
         """What is remembered of earlier prompts, and how often it served."""
         return self._prefixes.stats
 
-    def new_session(self) -> Session:
-        """An empty session; requests that name it run one after another and reuse its live tokens, nothing else."""
-        return Session(self._model, next(self._lanes))
+    def new_session(self, saved: SessionSnapshot | None = None) -> Session:
+        """A session, empty or as it was `saved`; requests that name it run one after another and reuse its live tokens,
+        nothing else. A snapshot of another model, or of one steered otherwise, fails its first request or, worse,
+        misleads it: whoever keeps snapshots has to keep them apart.
+        """
+        return Session(self._model, next(self._lanes), saved=saved)
+
+    def snapshot(self, session: Session) -> SessionSnapshot:
+        """What the session is now, from any thread; EngineBusyError while one of its requests waits or runs.
+
+        It shares rows with the session, which may go on at once: to be kept for long, pack its state.
+        """
+        self._check_own(session)
+        with self._loop.holding(session.lane):
+            return session.snapshot()
 
     def submit(
         self,
@@ -130,12 +142,16 @@ class Engine:
         prompt = checked_prompt(ids, context_length=self.context_length, vocab_size=self.vocab_size)
         options = options or GenerateOptions()
         budget = min(options.max_tokens, self.context_length - len(prompt) - 1)
-        if session is not None and not session.belongs_to(self._model):
-            raise UsageError("the session belongs to another engine: make one with this engine's new_session()")
+        if session is not None:
+            self._check_own(session)
         own = session or Session(self._model, next(self._lanes), self._prefixes)
         job = Job(next(self._keys), prompt, options, budget, own, self._chunk_tokens, guide, chooser)
         self._loop.submit(job)
         return job.generation
+
+    def _check_own(self, session: Session) -> None:
+        if not session.belongs_to(self._model):
+            raise UsageError("the session belongs to another engine: make one with this engine's new_session()")
 
     def close(self, *, drain: bool = False) -> None:
         """Take no more requests, cancel those accepted (or, draining, let them end), and wait for the thread.

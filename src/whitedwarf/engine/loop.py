@@ -9,7 +9,8 @@ import copy
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 
 from whitedwarf.engine.job import Job
@@ -61,6 +62,19 @@ class Loop:
                 raise EngineBusyError(f"{len(self._waiting)} requests are waiting already, the limit: try again later")
             self._waiting.append(job)
             self._changed.notify()
+
+    @contextmanager
+    def holding(self, lane: int) -> Iterator[None]:
+        """Let no request of `lane` begin meanwhile; EngineBusyError while one waits or runs.
+
+        One that has told its end counts no more: this waits until the engine's thread has let go of it.
+        """
+        with self._changed:
+            mine = [job for job in (*self._waiting, *self._running) if job.session.lane == lane]
+            if any(not job.is_ended for job in mine):
+                raise EngineBusyError("a request of this session is waiting or running: end it, or wait for its end")
+            self._changed.wait_for(lambda: not any(job in self._running or job in self._waiting for job in mine))
+            yield
 
     def close(self, closing: Closing) -> None:
         """Take no more requests and stop when those accepted have ended; CANCEL after DRAIN hurries it up."""
@@ -179,6 +193,7 @@ class Loop:
         """Let go of ended requests, and of their states."""
         self._waiting = [job for job in self._waiting if not job.is_ended]
         self._running = [job for job in self._running if not job.is_ended]
+        self._changed.notify_all()  # whoever waits in `holding`
 
     def _stop(self, closed: EngineClosedError) -> None:
         with self._changed:

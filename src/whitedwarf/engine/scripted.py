@@ -13,15 +13,18 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
+import numpy as np
+
 from whitedwarf.engine.engine import DEFAULT_MAX_PARALLEL, DEFAULT_MAX_WAITING
 from whitedwarf.engine.generation import Generation
-from whitedwarf.engine.guide import Guide
+from whitedwarf.engine.guide import Chooser, Guide
 from whitedwarf.engine.loop import Closing
 from whitedwarf.engine.prompt_check import checked_prompt
 from whitedwarf.engine.request import GenerateOptions
 from whitedwarf.engine.script import ScriptedAnswer
 from whitedwarf.engine.scripted_job import Received, ScriptedJob
 from whitedwarf.engine.scripted_loop import ScriptedLoop
+from whitedwarf.engine.session import SessionSnapshot
 from whitedwarf.errors import UsageError
 from whitedwarf.model.base import Ids
 
@@ -63,8 +66,13 @@ class ScriptedEngine:
         self._thread = thread
         self._finalizer = weakref.finalize(self, _close, loop, thread, Closing.CANCEL)  # as in engine.Engine
 
-    def new_session(self) -> ScriptedSession:
+    def new_session(self, saved: SessionSnapshot | None = None) -> ScriptedSession:
+        """A script has no states: what was saved is read again."""
         return ScriptedSession(self._loop, next(self._lanes))
+
+    def snapshot(self, session: ScriptedSession) -> SessionSnapshot:
+        """Nothing, for want of a state."""
+        return SessionSnapshot(np.empty(0, np.int32))
 
     def submit(
         self,
@@ -73,10 +81,11 @@ class ScriptedEngine:
         *,
         session: ScriptedSession | None = None,
         guide: Guide | None = None,
+        chooser: Chooser | None = None,
     ) -> Generation:
         """Queue a request -> its handle, at once. A refused one uses up no answer; errors as of Engine.submit.
 
-        When `guide` ends the answer, the rest of it is dropped.
+        When `guide` ends the answer, the rest of it is dropped. Nothing is drawn, so `chooser` is never asked.
         """
         prompt = checked_prompt(ids, context_length=self.context_length, vocab_size=self.vocab_size)
         options = options or GenerateOptions()

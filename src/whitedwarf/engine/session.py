@@ -2,7 +2,8 @@
 
 It promises that its state is exactly its `ids` run from zero: after a cancel they are a valid prefix of the request,
 after a failure there are none and the next request rebuilds. It does not know other sessions. That of a one-off request
-begins where `Prefixes` knows to begin, and leaves its state there; one of `Engine.new_session` has only itself.
+begins where `Prefixes` knows to begin, and leaves its state there; one of `Engine.new_session` has only itself, and
+what an earlier one was when its snapshot was taken.
 """
 
 from array import array
@@ -14,7 +15,8 @@ from whitedwarf.engine.checkpoints import NUM_SEEN_NEXT
 from whitedwarf.engine.prefix import Prefixes, SaveReason
 from whitedwarf.engine.prefix_tree import Checkpoint
 from whitedwarf.engine.request import MissReason, Reuse
-from whitedwarf.model.base import Ids, Logits, Model, State
+from whitedwarf.errors import UsageError
+from whitedwarf.model.base import Ids, Logits, Model, Snapshot, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +30,31 @@ class Reused:
     seen_next: tuple[int, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class SessionSnapshot:
+    """What a session was between two requests: `ids` (n,) were read, which gave `state`.
+
+    Without a state nothing of it is reused. `logits` (vocab,), where known, come after the last of the ids.
+    """
+
+    ids: Ids
+    state: Snapshot | None = None
+    logits: Logits | None = None
+
+    def __post_init__(self) -> None:
+        if self.state is not None and self.state.position != len(self.ids):
+            raise UsageError(f"expected a state of {len(self.ids)} tokens, one for each id; got {self.state.position}")
+
+
 class Session:
     """Made by `Engine.new_session`. Others may look; only the engine's thread changes it.
 
     With `prefixes` it is made for a single request.
     """
 
-    def __init__(self, model: Model, lane: int, prefixes: Prefixes | None = None) -> None:
+    def __init__(
+        self, model: Model, lane: int, prefixes: Prefixes | None = None, saved: SessionSnapshot | None = None
+    ) -> None:
         self.lane = lane  # the scheduler runs one request per lane at a time
         self._model = model
         self._prefixes = prefixes
@@ -42,6 +62,10 @@ class Session:
         self._state: State | None = None
         self._ids = array("i")
         self._logits: Logits | None = None  # after the last of the ids, where the last pass gave them
+        self._frozen: Snapshot | None = None  # what the ids gave; the next request makes a state of it
+        if saved is not None and saved.state is not None:
+            self._ids = array("i", saved.ids.astype(np.int32).tobytes())
+            self._frozen, self._logits = saved.state, saved.logits
 
     @property
     def ids(self) -> list[int]:
@@ -75,6 +99,14 @@ class Session:
         """Checkpoints of this session are worth more with the logits after them."""
         return self._prefixes is not None and self._prefixes.wants_logits
 
+    def snapshot(self) -> SessionSnapshot:
+        """What it is now; only while none of its requests waits or runs (`Engine.snapshot` sees to that)."""
+        ids = self._prompt_ids()
+        if self._state is None:
+            return SessionSnapshot(ids, self._frozen, self._logits)
+        logits = None if self._logits is None else self._logits.copy()
+        return SessionSnapshot(ids, self._state.snapshot(), logits)
+
     def sync(self, prompt: Ids) -> Reused:
         """Make the live tokens a proper prefix of `prompt`, as long as can be had cheaply.
 
@@ -83,6 +115,7 @@ class Session:
         """
         if self._prefixes is not None:
             return self._take(self._prefixes, prompt)
+        self._thaw()
         common = self._common_length(prompt)
         seen_next = tuple(self._ids[common : common + NUM_SEEN_NEXT])
         keep = min(common, len(prompt) - 1)
@@ -121,8 +154,15 @@ class Session:
         if self._prefixes is not None:
             self._prefixes.release(self._source)
             self._source = None
-        self._state = self._logits = None
+        self._state = self._logits = self._frozen = None
         self._ids = array("i")
+
+    def _thaw(self) -> None:
+        """Here, because states are made on the engine's thread alone."""
+        if self._frozen is not None:
+            self._state = self._model.new_state()
+            self._state.restore(self._frozen)
+            self._frozen = None
 
     def _take(self, prefixes: Prefixes, prompt: Ids) -> Reused:
         taken = prefixes.take(prompt)

@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
+from whitedwarf.conversation.visible import visible
 from whitedwarf.evals.budget import Limits
 from whitedwarf.evals.exam import Exam, Phase, Seat
 from whitedwarf.evals.grade import Status
 from whitedwarf.evals.target import Asking, TargetFacts
-from whitedwarf.evals.visible import visible
 
 FORMAT = 1
 _TITLE_CHARACTERS = 40

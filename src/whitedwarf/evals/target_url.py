@@ -6,7 +6,6 @@ goes nowhere else, and into no message.
 Thoughts are limited by max_tokens alone: a server shows no logits before a token is drawn.
 """
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,13 +15,15 @@ import httpx2
 from whitedwarf.errors import UsageError, WhitedwarfError
 from whitedwarf.evals.answer import Answer
 from whitedwarf.evals.case import Case
-from whitedwarf.evals.chat_stream import ChatReader, EventLines, StreamError
-from whitedwarf.evals.endpoint.address import CHAT_PATH
-from whitedwarf.evals.endpoint.again import AskAgainError, asked_pause_s, may_pass
-from whitedwarf.evals.endpoint.complaint import complaint
+from whitedwarf.evals.chat_stream import ChatReader
 from whitedwarf.evals.prompts import SYSTEM_PROMPT, question_prompt
-from whitedwarf.evals.server_options import ServerOptions
 from whitedwarf.evals.target import Asking, NoMoreQuestionsError, TargetFacts
+from whitedwarf.web.endpoint.address import CHAT_PATH
+from whitedwarf.web.endpoint.again import AskAgainError, asked_pause_s, may_pass
+from whitedwarf.web.endpoint.complaint import complaint
+from whitedwarf.web.endpoint.event_lines import EventLines, StreamError
+from whitedwarf.web.endpoint.model_list import ask_models
+from whitedwarf.web.endpoint.server_options import ServerOptions
 
 ATTEMPTS = 5
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0  # each pause is twice the one before
@@ -111,7 +112,7 @@ class UrlTarget:
                 client.stream("POST", url, json=body) as response,
             ):
                 if response.status_code != 200:
-                    raise self._refusal(response, await _beginning(response), url)
+                    raise self._refusal(response.status_code, response.headers, await _beginning(response), url)
                 await _read(response, ChatReader(answer, asking.thinking))
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
             if answer.num_attempts < ATTEMPTS:
@@ -123,34 +124,20 @@ class UrlTarget:
             text = self._options.hidden(str(error))
             raise (AskAgainError(text) if error.may_help else WhitedwarfError(text)) from error
 
-    def _refusal(self, response: httpx2.Response, body: bytes, url: str) -> WhitedwarfError:
+    def _refusal(self, status: int, headers: Mapping[str, str], body: bytes, url: str) -> WhitedwarfError:
         """What a status that is not 200 means."""
-        status = response.status_code
         text = f"{url} answers {status}: {self._options.hidden(complaint(body)) or 'nothing more'}"
         if may_pass(status):
-            return AskAgainError(text, asked_pause_s(response.headers))
+            return AskAgainError(text, asked_pause_s(headers))
         if status in (401, 403):
             return NoMoreQuestionsError(f"{text}; name a variable with the right key: --api-key-env")
         return NoMoreQuestionsError(text) if status in _FOR_ALL else WhitedwarfError(text)
 
     def _model_names(self) -> list[str]:
-        url = self._options.base + "/models"
-        body = bytearray()
-        try:
-            with httpx2.stream("GET", url, headers=self._options.headers, timeout=_TIMEOUT) as response:
-                for data in response.iter_bytes():
-                    body += data
-                    if len(body) > _LONGEST_TOLD:
-                        break
-        except httpx2.HTTPError as error:
-            raise WhitedwarfError(f"{url} does not answer: {_told(error)}; is the server running?") from error
-        if response.status_code in (401, 403):
-            raise self._refusal(response, bytes(body), url)
-        try:
-            listed = json.loads(body)["data"] if response.status_code == 200 else []
-            return [model["id"] for model in listed if isinstance(model["id"], str)]
-        except (ValueError, RecursionError, KeyError, TypeError):
-            return []
+        listed = ask_models(self._options)
+        if listed.status in (401, 403):
+            raise self._refusal(listed.status, {}, listed.body, listed.url)
+        return listed.names
 
 
 async def _read(response: httpx2.Response, reader: ChatReader) -> None:

@@ -22,7 +22,7 @@ from whitedwarf.kvstore.policy import Entry
 from whitedwarf.kvstore.stats import Tally
 
 FILE_NAME = re.compile(r"([0-9a-f]{40})\.kv")
-TEMPORARY_NAME = re.compile(r"[0-9a-f]{40}\.kv\.tmp\.([0-9]{1,9})")
+TEMPORARY_NAME = re.compile(r"(?:[0-9a-f]{40}|sysprompt)\.kv\.tmp\.([0-9]{1,9})")
 
 T = TypeVar("T")
 Log = Callable[[str], None]

@@ -68,6 +68,10 @@ class KvFile:
         size = self.size_bytes - self.tools_offset
         return decode_tools(self._read(self.tools_offset, size, "tool map"), max_ids)
 
+    def trailers(self) -> bytes:
+        """All that follows the payload."""
+        return self._read(self.tools_offset, self.size_bytes - self.tools_offset, "trailers")
+
     def make_private(self) -> bool:
         """Whether others could read or change it until now. Raises OSError."""
         if not os.fstat(self._descriptor).st_mode & OTHERS:

@@ -20,6 +20,8 @@ PAYLOAD_KINDS: dict[int, PayloadKind] = {0: PayloadKind.DS4} | {kind: kind for k
 HAS_TOOLS = 1  # a map of tool calls follows the payload
 RESPONSES_VISIBLE = 2  # the key text is what a Responses client will send again, not what the tokens say
 THINKING_VISIBLE = 4  # the same for a chat without tools whose reasoning the client drops
+HAS_TITLE = 8  # an agent's session: its title follows, after the map if there is one
+HAS_FACTS = 128  # ours: what else an agent's session needs follows last
 KNOWN_FLAGS = HAS_TOOLS | RESPONSES_VISIBLE | THINKING_VISIBLE
 
 

@@ -46,6 +46,19 @@ def decode_tools(data: bytes, max_ids: int = MAX_IDS) -> dict[str, bytes]:
     return blocks
 
 
+def tools_end(data: bytes) -> int | None:
+    """Where the map that `data` begins with ends; None when it is damaged."""
+    if len(data) < HEAD.size or data[:4] != MAGIC + b"\x01":
+        return None
+    offset: int = HEAD.size
+    for _ in range(HEAD.unpack_from(data)[2]):
+        entry = _entry(data, offset)
+        if entry is None:
+            return None
+        offset = entry[2]
+    return offset
+
+
 def _entry(data: bytes, offset: int) -> tuple[str, bytes, int] | None:
     if offset + ENTRY.size > len(data):
         return None

@@ -34,6 +34,7 @@ from whitedwarf.model.session_payload import SessionArrays
 from whitedwarf.model.state import StateSnapshot
 from whitedwarf.model.transformer import Transformer
 from whitedwarf.prompt.special import SpecialToken
+from whitedwarf.prompt.token_words import TokenWords
 from whitedwarf.prompt.tokenizer import Tokenizer
 from whitedwarf.server.save_plans import SavePlans
 
@@ -59,18 +60,6 @@ class _Save:
     logits: Logits | None
 
 
-class _Words(dict[int, bytes]):
-    """What tokens stand for, each looked up once: prompts have a hundred thousand."""
-
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self._tokenizer = tokenizer
-
-    def __missing__(self, token_id: int) -> bytes:
-        """ValueError outside the vocabulary."""
-        word = self[token_id] = self._tokenizer.token_bytes(token_id)
-        return word
-
-
 class DiskPrefixes:
     """A `PrefixStore`. Close it after the engine: what the engine offered at its end is written before that returns."""
 
@@ -83,7 +72,7 @@ class DiskPrefixes:
             PayloadKind.DS4: SessionArrays(model),
             PayloadKind.PACKED: PackedArrays(model),
         }
-        self._words, self._tools = _Words(tokenizer), tools
+        self._text, self._tools = TokenWords(tokenizer).text, tools
         self._plans = SavePlans(
             settings.limits, *map(tokenizer.special_id, (SpecialToken.USER, SpecialToken.ASSISTANT))
         )
@@ -167,9 +156,6 @@ class DiskPrefixes:
         if hit is None or not np.array_equal(hit.payload.ids, ids):
             raise FileFormatError(f"{entry.name}.kv: damaged, or changed since it was found. It is not used.")
         return self._arrays[hit.payload.kind].snapshot(len(ids), hit.payload.layers)
-
-    def _text(self, ids: Ids) -> bytes:
-        return b"".join(map(self._words.__getitem__, ids.tolist()))
 
     def _spells(self, ids: Ids, text: bytes) -> bool:
         try:

@@ -11,10 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from whitedwarf.errors import EndpointError, FileFormatError, UsageError, WhitedwarfError
-from whitedwarf.evals.endpoint.address import is_overheard
-from whitedwarf.evals.endpoint.again import asked_pause_s
-from whitedwarf.evals.endpoint.api_key import ApiKey, find_key
-from whitedwarf.evals.endpoint.complaint import complaint
 from whitedwarf.evals.score.case_files import Case, manifest_text, read_manifest
 from whitedwarf.evals.score.endpoint import completions_url
 from whitedwarf.evals.score.golden_vectors import MODES, GoldenCase, Top, golden_text, read_golden
@@ -23,6 +19,10 @@ from whitedwarf.evals.score.official_vectors import VectorCase, VectorStep, offi
 from whitedwarf.evals.score.prompts import built_in_prompts
 from whitedwarf.evals.score.reply import Candidate, read_reply
 from whitedwarf.evals.score.score_table import read_table, table_text
+from whitedwarf.web.endpoint.address import is_overheard
+from whitedwarf.web.endpoint.again import asked_pause_s
+from whitedwarf.web.endpoint.api_key import ApiKey, find_key
+from whitedwarf.web.endpoint.complaint import complaint
 
 IDS = st.text(string.ascii_lowercase + string.digits + "._-", min_size=1, max_size=12).filter(
     lambda x: x[0] not in ".-"

@@ -1,1 +1,1 @@
-"""What the agent can do: one tool, or one family of tools, per file."""
+"""The tools of the native agent: one file per tool or family."""

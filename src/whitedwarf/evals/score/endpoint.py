@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
 from whitedwarf.errors import EndpointError, UsageError
-from whitedwarf.evals.endpoint.address import CHAT_PATH, checked_address
-from whitedwarf.evals.endpoint.again import AskAgainError, asked_pause_s, may_pass
-from whitedwarf.evals.endpoint.api_key import ApiKey
-from whitedwarf.evals.endpoint.complaint import complaint
+from whitedwarf.web.endpoint.address import CHAT_PATH, checked_address
+from whitedwarf.web.endpoint.again import AskAgainError, asked_pause_s, may_pass
+from whitedwarf.web.endpoint.api_key import ApiKey
+from whitedwarf.web.endpoint.complaint import complaint
 
 if TYPE_CHECKING:
     from httpx2 import Response

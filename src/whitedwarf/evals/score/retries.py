@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from whitedwarf.errors import EndpointError
-from whitedwarf.evals.endpoint.again import AskAgainError
+from whitedwarf.web.endpoint.again import AskAgainError
 
 TRIES = 6
 FIRST_PAUSE_S = 1.0

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 from textual.content import Content
 
+from whitedwarf.conversation.visible import visible
 from whitedwarf.evals.answer import Piece
 from whitedwarf.evals.exam import Exam, Phase, Seat
 from whitedwarf.evals.prompts import question_prompt
-from whitedwarf.evals.visible import visible
 
 PHASE_STYLES = {
     Phase.PENDING: "dim",

@@ -8,8 +8,8 @@ from typing import Any
 from urllib.parse import urlunsplit
 
 from whitedwarf.errors import UsageError
-from whitedwarf.evals.endpoint.address import CHAT_PATH, checked_address
-from whitedwarf.evals.endpoint.api_key import ApiKey, find_key
+from whitedwarf.web.endpoint.address import CHAT_PATH, checked_address
+from whitedwarf.web.endpoint.api_key import ApiKey, find_key
 
 
 @dataclass(frozen=True, slots=True)

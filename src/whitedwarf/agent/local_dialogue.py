@@ -1,0 +1,400 @@
+"""A conversation with the model in this process: its transcript of tokens is what the engine's session has read.
+
+Promises: of `Dialogue`. Every token that was drawn stands in the transcript as it was drawn, and an answer that was cut
+is closed, so what follows is read and nothing before it ever again. `used_tokens` is exact.
+"""
+
+import copy
+import re
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+from whitedwarf.agent.answer_guide import AnswerGuide, Fault
+from whitedwarf.agent.answer_text import AnswerText
+from whitedwarf.agent.auto_upto import AutoUpto
+from whitedwarf.agent.dialogue import Answer, Checks, Result
+from whitedwarf.agent.events import AnswerEnd, Compacting, Drawn, Event, Listener, Reading
+from whitedwarf.agent.settings import AgentSettings
+from whitedwarf.agent.transcript import Ids, Transcript
+from whitedwarf.agent.turns import Segments, Turns
+from whitedwarf.conversation.events import BackendReason
+from whitedwarf.conversation.tools import ToolDefinition
+from whitedwarf.engine.generation import Generation
+from whitedwarf.engine.guide import Chooser, Guide
+from whitedwarf.engine.request import GREEDY, Finished, FinishReason, GenerateOptions, Prefilled, Token
+from whitedwarf.engine.request import Event as EngineEvent
+from whitedwarf.errors import Cancelled, ContextOverflowError
+from whitedwarf.prompt.encode import ModelVersion
+from whitedwarf.prompt.parse_options import ParseOptions, ParseStart
+from whitedwarf.prompt.special import SpecialToken
+from whitedwarf.prompt.tokenizer import Tokenizer
+
+CLOSING_TOKENS = 2
+MIN_SUMMARY_ROOM = 256
+_WAIT_S = 1.0
+_CALLS_AS_TEXT = re.compile(rf"</({SpecialToken.DSML.value}|{SpecialToken.DSML.value[1:]}) ?(tool_)?calls>\s*\Z")
+
+
+class SessionEngine(Protocol):
+    """engine.Engine, or a ScriptedEngine in its place."""
+
+    @property
+    def context_length(self) -> int: ...
+
+    def new_session(self) -> Any: ...
+
+    def submit(
+        self,
+        ids: Sequence[int] | Ids,
+        options: GenerateOptions | None = None,
+        *,
+        session: Any = None,
+        guide: Guide | None = None,
+        chooser: Chooser | None = None,
+    ) -> Generation: ...
+
+
+class LocalDialogue:
+    """The `Dialogue` over an engine; `session` is the engine's, of which nobody else may make use."""
+
+    def __init__(
+        self, engine: SessionEngine, tokenizer: Tokenizer, version: ModelVersion, settings: AgentSettings
+    ) -> None:
+        self.session: Any = engine.new_session()
+        self.settings = settings
+        self._engine = engine
+        self._tokenizer = tokenizer
+        self._version = version
+        self._thinking = settings.thinking.within(engine.context_length)
+        self._is_thinking = self._thinking.is_on
+        self._turns = Turns(version)
+        self._transcript = Transcript()
+        self._pending: Segments = []  # said, but not in the transcript yet: neighbouring texts are tokenised as one
+        self._pending_ids: list[int] | None = []
+        self._system = ""
+        self._tools: tuple[ToolDefinition, ...] = ()
+        self._owes_syntax = False  # the last answer's calls could not be read
+        self._in_hand: Generation | None = None
+        self._lock = threading.Lock()  # guards what is in hand
+        self._eos, self._think_close, self._dsml, self._user = (
+            tokenizer.special_id(token)
+            for token in (SpecialToken.EOS, SpecialToken.THINK_CLOSE, SpecialToken.DSML, SpecialToken.USER)
+        )
+
+    @property
+    def context_length(self) -> int:
+        """Tokens at most."""
+        return self._engine.context_length
+
+    @property
+    def used_tokens(self) -> int:
+        """All that was said."""
+        return len(self._transcript) + len(self._said_ids())
+
+    @property
+    def is_thinking(self) -> bool:
+        """Whether the next answer begins with a thought."""
+        return self._is_thinking
+
+    @is_thinking.setter
+    def is_thinking(self, value: bool) -> None:
+        self._is_thinking = value
+
+    @property
+    def transcript(self) -> Transcript:
+        """All that was said, in tokens."""
+        self._transcript.extend(self._said_ids())
+        self._pending, self._pending_ids = [], []
+        return self._transcript
+
+    @property
+    def opening_length(self) -> int:
+        """How many tokens the system's part at the beginning has."""
+        ids = self.transcript.ids
+        begins = (SpecialToken.USER, SpecialToken.ASSISTANT, SpecialToken.LATEST_REMINDER, SpecialToken.SYSTEM)
+        known = self._tokenizer.vocabulary.special_ids
+        marks = {known[token] for token in begins if token in known}
+        later = (place for place in range(2, len(ids)) if int(ids[place]) in marks)  # V4.1 opens with such a token
+        return next(later, len(ids))
+
+    def begin(self, system: str, tools: Sequence[ToolDefinition], extra: str) -> None:
+        """A new, empty conversation, in a session of its own."""
+        self._system = f"{system}\n\n{extra}" if extra else system
+        self._tools = tuple(tools)
+        self._transcript = Transcript()
+        self._pending, self._pending_ids = [], []
+        self.session = self._engine.new_session()
+        self._say(self._turns.opening(self._system, self._tools, self._thinking))
+
+    def resume(self, ids: Sequence[int], session: Any) -> None:
+        """Go on with a conversation that was kept, whose last answer is closed, and with what the engine read of it."""
+        self._transcript = Transcript(ids)
+        self._pending, self._pending_ids = [], []
+        self._turns = Turns(self._version)
+        self.session = session
+
+    def count(self, text: str) -> int:
+        """Tokens of a text."""
+        return len(self._tokenizer.encode(text))
+
+    def say(self, text: str) -> None:
+        """The user's words."""
+        self._say(self._turns.user(text))
+
+    def instruct(self, text: str) -> None:
+        """A line of the system's."""
+        self._say(self._turns.instruction(text))
+
+    def remind(self, text: str) -> None:
+        """The system's part once more."""
+        self._say(self._turns.reminder(text, self._system, self._tools))
+
+    def report(self, results: Sequence[Result], note: str = "") -> None:
+        """What the calls gave; a note stands where the result of the call that was at fault would stand."""
+        if note and self._owes_syntax:
+            note += self._turns.syntax
+        self._say(self._turns.results([*[result.text for result in results], *([note] if note else [])]))
+
+    def answer(self, listen: Listener, checks: Checks, max_tokens: int) -> Answer:
+        """Have the model answer."""
+        begin = len(self.transcript)
+        prompt = self._prompt(self._turns.answer_start(is_thinking=self._is_thinking))
+        guide = AnswerGuide(self._tokenizer, self._parse_options(), checks)
+        chooser = AutoUpto(self._tokenizer, guide, checks, self.settings.sampling)
+        options = GenerateOptions(
+            max_tokens=min(max_tokens, self._room(prompt, CLOSING_TOKENS)),
+            stop_ids=frozenset({self._eos}),
+            sampling=self.settings.sampling,
+        )
+        with self._submitted(prompt, options, guide, chooser) as generation:
+            self._transcript.extend(prompt[begin:])
+            reading = _AnswerReading(generation, guide, self._transcript, listen)
+            finished = reading.follow()
+        self._close(finished, begin, reading.read_tokens)
+        if finished.error is not None:
+            raise finished.error
+        answer = _answer(finished, reading.said, guide)
+        self._owes_syntax = answer.end is AnswerEnd.FAULTY
+        return answer
+
+    def interrupt(self) -> None:
+        """End what is in hand, from any thread."""
+        with self._lock:
+            if self._in_hand is not None:
+                self._in_hand.cancel()
+
+    def summarise(self, request: str, max_tokens: int, listen: Listener) -> str:
+        """The likeliest answer to a request that leaves no trace; Cancelled when it is interrupted."""
+        turns = copy.copy(self._turns)
+        prompt = self._prompt([*turns.user(request), *turns.answer_start(is_thinking=False)])
+        room = self._room(prompt, 0)
+        if room < MIN_SUMMARY_ROOM:
+            raise ContextOverflowError(f"a summary needs {MIN_SUMMARY_ROOM} free tokens, the context has {room} left")
+        limit = min(max_tokens, room)
+        options = GenerateOptions(
+            max_tokens=limit,
+            stop_ids=frozenset({self._eos, self._think_close, self._dsml}),
+            sampling=GREEDY,
+        )
+        ids: list[int] = []
+        with self._submitted(prompt, options) as generation:
+            for event in _events(generation):
+                if isinstance(event, Token):
+                    ids.append(event.id)
+                    listen(Compacting("summary", len(ids), limit))
+        _check_ended(generation)
+        return self._plain_text(ids).strip()
+
+    def shorten(self, summary: str, keep_tokens: int, listen: Listener) -> None:
+        """Drop all but the opening and the tail; Cancelled, or another error, keeps everything."""
+        ids = self.transcript.ids
+        tail = self._tail_start(keep_tokens)
+        turns = Turns(self._version)
+        prompt = [
+            *ids[: self.opening_length].tolist(),
+            *self._tokenizer.encode_segments(turns.instruction(summary)),
+            *ids[tail:].tolist(),
+        ]
+        options = GenerateOptions(max_tokens=0)
+        with self._submitted(prompt, options) as generation:
+            for event in _events(generation):
+                if isinstance(event, Prefilled):
+                    listen(Compacting("rebuild", event.processed, event.total))
+        _check_ended(generation)
+        self._transcript = Transcript(prompt)
+        if tail == len(ids):
+            self._turns = turns
+
+    def _say(self, segments: Segments) -> None:
+        self._pending += segments
+        self._pending_ids = None
+
+    def _said_ids(self) -> list[int]:
+        if self._pending_ids is None:
+            self._pending_ids = self._tokenizer.encode_segments(self._pending)
+        return self._pending_ids
+
+    def _prompt(self, segments: Segments) -> list[int]:
+        """All that was said, and these."""
+        ids: list[int] = self.transcript.ids.tolist()
+        return ids + self._tokenizer.encode_segments(segments)
+
+    def _room(self, prompt: Sequence[int], reserve: int) -> int:
+        """How many tokens an answer may have; the engine keeps one for itself."""
+        room = self.context_length - len(prompt) - 1 - reserve
+        if room < 1:
+            raise ContextOverflowError(
+                f"the session has {len(prompt)} tokens of a context of {self.context_length}: no answer fits behind "
+                "them; shorten it with /compact, or begin anew with /new"
+            )
+        return room
+
+    def _parse_options(self) -> ParseOptions:
+        start = ParseStart.REASONING if self._is_thinking else ParseStart.CONTENT
+        return ParseOptions(start=start, parse_tool_calls=bool(self._tools))
+
+    def _submitted(
+        self,
+        prompt: Sequence[int],
+        options: GenerateOptions,
+        guide: Guide | None = None,
+        chooser: Chooser | None = None,
+    ) -> "_InHand":
+        generation = self._engine.submit(prompt, options, session=self.session, guide=guide, chooser=chooser)
+        return _InHand(self, generation)
+
+    def hold(self, generation: Generation | None) -> None:
+        """What `interrupt` ends from now on."""
+        with self._lock:
+            self._in_hand = generation
+
+    def _close(self, finished: Finished, begin: int, read_tokens: int) -> None:
+        """Close the answer; the model never began one of which it has read nothing, so that goes."""
+        if not finished.generated_tokens and read_tokens <= begin and finished.reason is not FinishReason.STOP:
+            self._transcript.cut(begin)
+            return
+        drawn = self._transcript.ids[begin:]
+        is_cut = finished.stop_id != self._eos
+        is_in_thought = is_cut and self._is_thinking and self._think_close not in drawn
+        self._transcript.extend(self._tokenizer.encode_segments(self._turns.answer_end(is_in_thought=is_in_thought)))
+
+    def _tail_start(self, keep_tokens: int) -> int:
+        """Where the words of the user begin that are kept; the length of all where none are."""
+        earliest = max(self.opening_length, len(self._transcript) - keep_tokens)
+        return next(
+            (place for place in self._transcript.places(self._user) if place >= earliest), len(self._transcript)
+        )
+
+    def _plain_text(self, ids: Sequence[int]) -> str:
+        special = set(self._tokenizer.vocabulary.special_ids.values())
+        return self._tokenizer.decode([token for token in ids if token not in special])
+
+
+class _InHand:
+    """A generation while the dialogue waits for it: whoever leaves early cancels it, and it is over afterwards."""
+
+    def __init__(self, dialogue: LocalDialogue, generation: Generation) -> None:
+        self._dialogue = dialogue
+        self._generation = generation
+
+    def __enter__(self) -> Generation:
+        self._dialogue.hold(self._generation)
+        return self._generation.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        self._generation.__exit__(*error)
+        self._dialogue.hold(None)
+
+
+class _AnswerReading:
+    """Follows one answer to its end, on the agent's thread."""
+
+    def __init__(self, generation: Generation, guide: AnswerGuide, transcript: Transcript, listen: Listener) -> None:
+        self.said = AnswerText()
+        self.read_tokens = 0
+        self._generation = generation
+        self._guide = guide
+        self._transcript = transcript
+        self._listen = listen
+        self._began_s = self._drawing_s = time.monotonic()
+        self._num_drawn = 0
+        self._reused: int | None = None
+
+    def follow(self) -> Finished:
+        """Tell everything as it comes."""
+        for event in _events(self._generation):
+            match event:
+                case Prefilled():
+                    self._tell_reading(event)
+                case Token():
+                    self._take_token(event.id)
+                case Finished():
+                    self._tell(self._guide.finish(_backend_reason(event, self._guide.fault)))
+                    return event
+        raise AssertionError("a generation ends with Finished")
+
+    def _tell_reading(self, event: Prefilled) -> None:
+        self.read_tokens = event.processed
+        if self._reused is None:
+            self._reused = event.processed
+        self._drawing_s = time.monotonic()
+        total, done = event.total - self._reused, event.processed - self._reused
+        self._listen(Reading(done, total, self._reused, self._drawing_s - self._began_s))
+
+    def _take_token(self, token: int) -> None:
+        self._transcript.extend((token,))
+        self._num_drawn += 1
+        heard = self._guide.take(_WAIT_S)
+        while heard is None and not self._generation.is_finished:
+            heard = self._guide.take(_WAIT_S)
+        if heard is not None:
+            self._tell(heard.events)
+            is_greedy = heard.is_greedy
+            self._listen(Drawn(self._num_drawn, time.monotonic() - self._drawing_s, is_greedy))
+
+    def _tell(self, events: Sequence[Event]) -> None:
+        for event in events:
+            self.said.take(event)
+            self._listen(event)
+
+
+def _events(generation: Generation) -> Iterator[EngineEvent]:
+    """Up to and with `Finished`, whose error is not raised here."""
+    while (event := generation.next_event(None)) is not None:
+        yield event
+        if isinstance(event, Finished):
+            return
+
+
+def _backend_reason(finished: Finished, fault: Fault | None) -> BackendReason:
+    """Only an end that the model meant closes what it left open."""
+    is_meant = finished.reason is FinishReason.STOP and fault is None
+    return BackendReason.STOP if is_meant else BackendReason.LENGTH
+
+
+def _answer(finished: Finished, said: AnswerText, guide: AnswerGuide) -> Answer:
+    end, fault = _end(finished, said, guide.fault)
+    return Answer(end, said.text, said.reasoning, said.calls, fault, finished.generated_tokens)
+
+
+def _end(finished: Finished, said: AnswerText, fault: Fault | None) -> tuple[AnswerEnd, str]:
+    if finished.reason is FinishReason.CANCELLED:
+        return AnswerEnd.INTERRUPTED, ""
+    if finished.reason is FinishReason.LENGTH:
+        return AnswerEnd.LENGTH, ""
+    if fault is not None:
+        return fault.end, fault.text
+    if said.calls:
+        return AnswerEnd.CALLS, ""
+    if _CALLS_AS_TEXT.search(said.text):
+        return AnswerEnd.FAULTY, "a block of calls was written as text, which calls nothing"
+    return AnswerEnd.DONE, ""
+
+
+def _check_ended(generation: Generation) -> None:
+    """Raise what ended it early."""
+    finished = generation.result().finished
+    if finished.reason is FinishReason.CANCELLED:
+        raise Cancelled("it was interrupted")

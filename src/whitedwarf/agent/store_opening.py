@@ -1,0 +1,64 @@
+"""From a model to the store of its sessions."""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from whitedwarf.agent.store import DEFAULT_FOLDER, SessionStore
+from whitedwarf.errors import UsageError
+from whitedwarf.gguf.reader import GgufFile
+from whitedwarf.kvstore.model_facts import arithmetic_of, layout_of, model_id, model_mark, quant_bits
+from whitedwarf.kvstore.payload import Layout
+from whitedwarf.kvstore.settings import StoreSettings
+from whitedwarf.model.transformer import Transformer
+from whitedwarf.prompt.tokenizer import Tokenizer
+
+
+def open_store(
+    model: Transformer,
+    gguf: GgufFile,
+    tokenizer: Tokenizer,
+    *,
+    quality: bool = False,
+    folder: Path = DEFAULT_FOLDER,
+    clock: Callable[[], float] = time.time,
+) -> SessionStore:
+    """The sessions of this model, under the steering that it is under. UsageError where there can be no folder."""
+    settings = StoreSettings(
+        _folder(folder),
+        layout_of(model),
+        quant_bits(gguf),
+        model_id(model),
+        model_mark(gguf, arithmetic_of(model, quality=quality)),
+    )
+    weights = model_mark(gguf, arithmetic_of(replace(model, steering=None), quality=quality))
+    return _opened(settings, tokenizer, model, weights, clock)
+
+
+def open_stateless_store(tokenizer: Tokenizer, context_length: int, folder: Path = DEFAULT_FOLDER) -> SessionStore:
+    """Where no model is, as behind a script: tokens are kept, states are not."""
+    layout = Layout((), 0, 0, tokenizer.vocab_size, 0, context_length)
+    return _opened(StoreSettings(_folder(folder), layout), tokenizer, None, 0, time.time)
+
+
+def _opened(
+    settings: StoreSettings,
+    tokenizer: Tokenizer,
+    model: Transformer | None,
+    weights: int,
+    clock: Callable[[], float],
+) -> SessionStore:
+    try:
+        return SessionStore(settings, tokenizer, model, weights=weights, clock=clock)
+    except OSError as error:
+        raise UsageError(
+            f"sessions cannot be kept in {settings.directory}: {error.strerror or error}; name another folder"
+        ) from error
+
+
+def _folder(path: Path) -> Path:
+    try:
+        return path.expanduser()
+    except RuntimeError as error:  # nobody has a home
+        raise UsageError(f"{path}: {error}; name a folder for sessions") from error

@@ -1,0 +1,15 @@
+"""The tools that a session has unless it is told otherwise."""
+
+from whitedwarf.agent.tool import Toolbox
+from whitedwarf.agent.tools.edit import Edit
+from whitedwarf.agent.tools.list import List
+from whitedwarf.agent.tools.read import More, Read, Reader
+from whitedwarf.agent.tools.search import Search
+from whitedwarf.agent.tools.write import Write
+from whitedwarf.agent.workspace import Workspace
+
+
+def standard_tools(workspace: Workspace) -> Toolbox:
+    """All of them, in the order in which the prompt shows them. `Toolbox.close` ends what they have running."""
+    reader = Reader(workspace)
+    return Toolbox.of(Read(reader), More(reader), Write(workspace), Edit(workspace), Search(workspace), List(workspace))
