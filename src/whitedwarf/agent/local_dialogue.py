@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
-from whitedwarf.agent.answer_guide import AnswerGuide, Fault
+from whitedwarf.agent.answer_guide import CUT_OFF, AnswerGuide, Fault
 from whitedwarf.agent.answer_text import AnswerText
 from whitedwarf.agent.auto_upto import AutoUpto
 from whitedwarf.agent.dialogue import Answer, Checks, Result
@@ -375,7 +375,8 @@ def _backend_reason(finished: Finished, fault: Fault | None) -> BackendReason:
 
 
 def _answer(finished: Finished, said: AnswerText, guide: AnswerGuide) -> Answer:
-    end, fault = _end(finished, said, guide.fault)
+    is_cut = guide.is_within_block and not said.calls  # the model ended it before any call
+    end, fault = _end(finished, said, guide.fault or (CUT_OFF if is_cut else None))
     return Answer(end, said.text, said.reasoning, said.calls, fault, finished.generated_tokens)
 
 
