@@ -38,7 +38,10 @@ def test_a_command_that_fails_is_no_error_of_the_tool(play: Play) -> None:
         ({"command": "echo \0"}, "the command holds a NUL character"),
         ({"command": "ls", "timeout_sec": 0}, "expected timeout_sec to be a number from 1 to 86400, got 0"),
         ({"command": "ls", "refresh_sec": "soon"}, "expected refresh_sec to be a number from 1 to 3600, got 'soon'"),
-        ({"command": ":" + " demonstration" * 9_300 + "é" * 700}, "the command cannot be started (Argument list too long)"),
+        (
+            {"command": ":" + " demonstration" * 9_300 + "é" * 700},
+            "the command cannot be started (Argument list too long)",
+        ),
     ],
     ids=["missing", "empty", "nul", "timeout", "refresh", "long"],
 )
