@@ -138,7 +138,7 @@ class Lines:
     def _check_told(self, results: Sequence[str], fault: str, text: str) -> None:
         place = 0
         for result in results:
-            whole = f"<tool_result>{result}</tool_result>"
+            whole = f"<tool_result>{_as_read(result)}</tool_result>"
             found = text.find(whole, place)
             if found < 0:
                 found = text.find("<tool_result>Tool error: the result has ", place)
@@ -168,6 +168,11 @@ class Lines:
         begin = len(request.ids)
         self.now = [*request.ids, *request.generated_ids]
         self.drawn.append((begin, len(self.now)))
+
+
+def _as_read(text: str) -> str:
+    """Half of a surrogate pair cannot be said in tokens."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _is_rebuild(request: Received) -> bool:

@@ -124,10 +124,7 @@ def test_a_tool_that_fails_with_an_error_of_ours_is_told(play: Play, error: Whit
 
 
 class Clumsy(Echo):
-    """Breaks wherever it is only looked at."""
-
-    def summary(self, arguments: Arguments) -> str:
-        raise ValueError("no summary")
+    """Breaks when its calls are looked at while they are written."""
 
     def preflight(self, closed: str, arguments: object) -> None:
         raise ValueError("no check")
@@ -136,11 +133,24 @@ class Clumsy(Echo):
         raise ValueError("no look")
 
 
-def test_a_tool_that_breaks_while_it_is_looked_at_is_run(play: Play) -> None:
+def test_a_tool_that_breaks_while_its_call_is_written_is_run(play: Play) -> None:
     with play(calls(call("clumsy", text="one")), DONE, tools=[Clumsy("clumsy")]) as scene:
-        scene.foreseen = ["preflight_failed", "summary_failed"]
+        scene.foreseen = ["preflight_failed"]
         scene.user("Do it.")
         assert scene.results == ["heard one"]
+
+
+def test_a_tool_that_cannot_say_what_it_would_do_is_not_run(play: Play) -> None:
+    class Speechless(Echo):
+        def summary(self, arguments: Arguments) -> str:
+            raise ValueError("no words")
+
+    speechless = Speechless("speechless")
+    with play(calls(call("speechless")), DONE, tools=[speechless]) as scene:
+        scene.foreseen = ["summary_failed", "tool_failed"]
+        scene.user("Do it.")
+        assert speechless.ran == []
+        assert scene.results == ["Tool error: speechless failed: ValueError: no words"]
 
 
 def test_a_risk_or_a_detail_that_cannot_be_told_is_an_error_of_the_call(play: Play) -> None:
