@@ -5,29 +5,25 @@ is closed, so what follows is read and nothing before it ever again. `used_token
 """
 
 import copy
-import re
 import threading
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
-from whitedwarf.agent.answer_guide import AnswerGuide, Fault
-from whitedwarf.agent.answer_text import AnswerText
+from whitedwarf.agent.answer_guide import AnswerGuide
+from whitedwarf.agent.answer_reading import AnswerReading, events_of
 from whitedwarf.agent.auto_upto import AutoUpto
 from whitedwarf.agent.dialogue import Answer, Checks, Result
-from whitedwarf.agent.events import AnswerEnd, Compacting, Drawn, Event, Listener, Reading
+from whitedwarf.agent.events import AnswerEnd, Compacting, Listener
 from whitedwarf.agent.settings import AgentSettings
 from whitedwarf.agent.transcript import Ids, Transcript
 from whitedwarf.agent.turns import Segments, Turns
-from whitedwarf.conversation.events import BackendReason
 from whitedwarf.conversation.thinking import Thinking
 from whitedwarf.conversation.tools import ToolDefinition
 from whitedwarf.engine.generation import Generation
 from whitedwarf.engine.guide import Chooser, Guide
 from whitedwarf.engine.request import GREEDY, Finished, FinishReason, GenerateOptions, Prefilled, Token
-from whitedwarf.engine.request import Event as EngineEvent
 from whitedwarf.engine.session import SessionSnapshot
 from whitedwarf.errors import Cancelled, ContextOverflowError
 from whitedwarf.prompt.encode import ModelVersion
@@ -37,8 +33,6 @@ from whitedwarf.prompt.tokenizer import Tokenizer
 
 CLOSING_TOKENS = 2
 MIN_SUMMARY_ROOM = 256
-_WAIT_S = 1.0
-_CALLS_AS_TEXT = re.compile(rf"</({SpecialToken.DSML.value}|{SpecialToken.DSML.value[1:]}) ?(tool_)?calls>\s*\Z")
 
 
 class SessionEngine(Protocol):
@@ -191,12 +185,12 @@ class LocalDialogue:
         )
         with self._submitted(prompt, options, guide, chooser) as generation:
             self._transcript.extend(prompt[begin:])
-            reading = _AnswerReading(generation, guide, self._transcript, listen)
+            reading = AnswerReading(generation, guide, self._transcript, listen)
             finished = reading.follow()
         self._close(finished, begin, reading.read_tokens)
         if finished.error is not None:
             raise finished.error
-        answer = _answer(finished, reading.said, guide)
+        answer = reading.answer(finished)
         self._owes_syntax = answer.end is AnswerEnd.FAULTY
         return answer
 
@@ -221,7 +215,7 @@ class LocalDialogue:
         )
         ids: list[int] = []
         with self._submitted(prompt, options) as generation:
-            for event in _events(generation):
+            for event in events_of(generation):
                 if isinstance(event, Token):
                     ids.append(event.id)
                     listen(Compacting("summary", len(ids), limit))
@@ -240,7 +234,7 @@ class LocalDialogue:
         ]
         options = GenerateOptions(max_tokens=0)
         with self._submitted(prompt, options) as generation:
-            for event in _events(generation):
+            for event in events_of(generation):
                 if isinstance(event, Prefilled):
                     listen(Compacting("rebuild", event.processed, event.total))
         _check_ended(generation)
@@ -331,91 +325,6 @@ class _InHand:
     def __exit__(self, *error: Any) -> None:
         self._generation.__exit__(*error)
         self._dialogue.hold(None)
-
-
-class _AnswerReading:
-    """Follows one answer to its end, on the agent's thread."""
-
-    def __init__(self, generation: Generation, guide: AnswerGuide, transcript: Transcript, listen: Listener) -> None:
-        self.said = AnswerText()
-        self.read_tokens = 0
-        self._generation = generation
-        self._guide = guide
-        self._transcript = transcript
-        self._listen = listen
-        self._began_s = self._drawing_s = time.monotonic()
-        self._num_drawn = 0
-        self._reused: int | None = None
-
-    def follow(self) -> Finished:
-        """Tell everything as it comes."""
-        for event in _events(self._generation):
-            match event:
-                case Prefilled():
-                    self._tell_reading(event)
-                case Token():
-                    self._take_token(event.id)
-                case Finished():
-                    self._tell(self._guide.finish(_backend_reason(event, self._guide.fault)))
-                    return event
-        raise AssertionError("a generation ends with Finished")
-
-    def _tell_reading(self, event: Prefilled) -> None:
-        self.read_tokens = event.processed
-        if self._reused is None:
-            self._reused = event.processed
-        self._drawing_s = time.monotonic()
-        total, done = event.total - self._reused, event.processed - self._reused
-        self._listen(Reading(done, total, self._reused, self._drawing_s - self._began_s))
-
-    def _take_token(self, token: int) -> None:
-        self._transcript.extend((token,))
-        self._num_drawn += 1
-        heard = self._guide.take(_WAIT_S)
-        while heard is None and not self._generation.is_finished:
-            heard = self._guide.take(_WAIT_S)
-        if heard is not None:
-            self._tell(heard.events)
-            is_greedy = heard.is_greedy
-            self._listen(Drawn(self._num_drawn, time.monotonic() - self._drawing_s, is_greedy))
-
-    def _tell(self, events: Sequence[Event]) -> None:
-        for event in events:
-            self.said.take(event)
-            self._listen(event)
-
-
-def _events(generation: Generation) -> Iterator[EngineEvent]:
-    """Up to and with `Finished`, whose error is not raised here."""
-    while (event := generation.next_event(None)) is not None:
-        yield event
-        if isinstance(event, Finished):
-            return
-
-
-def _backend_reason(finished: Finished, fault: Fault | None) -> BackendReason:
-    """Only an end that the model meant closes what it left open."""
-    is_meant = finished.reason is FinishReason.STOP and fault is None
-    return BackendReason.STOP if is_meant else BackendReason.LENGTH
-
-
-def _answer(finished: Finished, said: AnswerText, guide: AnswerGuide) -> Answer:
-    end, fault = _end(finished, said, guide.fault)
-    return Answer(end, said.text, said.reasoning, said.calls, fault, finished.generated_tokens)
-
-
-def _end(finished: Finished, said: AnswerText, fault: Fault | None) -> tuple[AnswerEnd, str]:
-    if finished.reason is FinishReason.CANCELLED:
-        return AnswerEnd.INTERRUPTED, ""
-    if finished.reason is FinishReason.LENGTH:
-        return AnswerEnd.LENGTH, ""
-    if fault is not None:
-        return fault.end, fault.text
-    if said.calls:
-        return AnswerEnd.CALLS, ""
-    if _CALLS_AS_TEXT.search(said.text):
-        return AnswerEnd.FAULTY, "a block of calls was written as text, which calls nothing"
-    return AnswerEnd.DONE, ""
 
 
 def _check_ended(generation: Generation) -> None:
