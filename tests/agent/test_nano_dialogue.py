@@ -189,3 +189,17 @@ def test_a_shorter_session_begins_with_an_opening_that_was_read_alone(
     assert again.of(Compacting)[0].done == len(opening)
     dialogue.say("What is 2 + 3?")
     assert dialogue.answer(Ear(), NoChecks(), 50).end is AnswerEnd.DONE
+
+
+def test_what_another_session_knew_of_the_opening_is_not_believed(nano_engine: Engine, tokenizer: Tokenizer) -> None:
+    dialogue = begun(nano_engine, tokenizer)
+    opening = dialogue.transcript.ids.tolist()
+    nano_engine.submit(opening, GenerateOptions(max_tokens=0), session=dialogue.session).result()
+    dialogue.say("What is 2 + 3?")
+    dialogue.answer(Ear(), NoChecks(), 50)
+    dialogue.session = nano_engine.new_session()  # as when the model is steered otherwise
+    dialogue.say("What is 2 + 3?")
+    dialogue.answer(Ear(), NoChecks(), 50)
+    again = Ear()
+    dialogue.shorten("[Sums.]", 0, again)
+    assert again.of(Compacting)[0].done == 0
