@@ -265,6 +265,18 @@ def test_an_answer_that_is_interrupted_while_the_prompt_is_read_never_began(toke
     assert said(dialogue, tokenizer).startswith("<｜User｜>Go on.\n\nGo on.<｜Assistant｜></think>Yes.")
 
 
+@pytest.mark.parametrize(("settings", "closing"), [(QUICK, "</think>"), (THOUGHTFUL, "<think></think>")])
+def test_an_answer_whose_beginning_was_read_is_closed_though_nothing_was_drawn(
+    tokenizer: Tokenizer, settings: AgentSettings, closing: str
+) -> None:
+    dialogue, engine = begun(tokenizer, scripted(tokenizer, "x", delay_s=30.0), settings=settings)
+    ear = interrupting(dialogue, lambda event: isinstance(event, Reading) and event.done == event.total)
+    with engine:
+        answer = asked(dialogue, ear)
+    assert (answer.end, answer.tokens) == (AnswerEnd.INTERRUPTED, 0)
+    assert said(dialogue, tokenizer) == f"<｜User｜>Go on.<｜Assistant｜>{closing}<｜end▁of▁sentence｜>"
+
+
 def test_without_an_answer_in_hand_there_is_nothing_to_interrupt(tokenizer: Tokenizer) -> None:
     dialogue, engine = begun(tokenizer, scripted(tokenizer, "Yes."))
     with engine:
