@@ -9,6 +9,7 @@ import contextlib
 import signal
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from textual import events
@@ -286,6 +287,7 @@ class AgentApp(App[int], inherit_bindings=False):
             return
         rest = self._editor.text
         self._editor.replace_all(f"{text}\n{rest}" if rest else text)
+        self._draw_status()
 
     def action_fold(self) -> None:
         """Ctrl+O: open all, or fold all."""
@@ -383,7 +385,8 @@ class AgentApp(App[int], inherit_bindings=False):
     def _welcome(self) -> str:
         context = count(self._seat.context_length())
         where = f"{one_line(self._settings.model)} · {context} tokens of context · {one_line(self._settings.workspace)}"
-        return f"whitedwarf agent\n{where}\n/help: commands · F1: keys"
+        said = f"\n\n{self._seat.welcome}" if self._seat.welcome else ""
+        return f"whitedwarf agent\n{where}\n/help: commands · F1: keys{said}"
 
     def _tell(self, text: str) -> None:
         """A hint in the place of the state, for a while."""
@@ -416,8 +419,14 @@ class AgentApp(App[int], inherit_bindings=False):
             speed = rate(before.tokens, before.seconds)
             self._story.add(Noted(f"ready; {event.end.value}" + (f", {speed}" if speed else "")))
 
+    def _waiting(self) -> tuple[str, ...]:
+        """What is queued now: events tell of it only when the agent's thread comes to it."""
+        agent = self._seat.agent
+        return agent.queued if agent.is_busy else ()
+
     def _draw_status(self) -> None:
-        width, settings, activity = self.size.width, self._settings, self._activity
+        width, settings = self.size.width, self._settings
+        activity = replace(self._activity, waiting=self._waiting())
         _show(self.query_one("#head", Static), head_line(settings.model, settings.workspace, activity.title, width))
         queue = self.query_one("#queue", Static)
         queue.display = bool(activity.waiting)
