@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import signal
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import ClassVar
@@ -120,6 +121,7 @@ class AgentApp(App[int], inherit_bindings=False):
         self._cockpit: Cockpit | None = None
         self._commander: Commander | None = None
         self._inbox = Inbox()
+        self._heard: deque[Event] = deque()  # taken from there, not shown yet
         self._story = Story(settings.is_screen_reader)
         self._activity = Activity()
         self._questions = Questions(lambda: self.post_message(self.QuestionsChanged()))
@@ -179,7 +181,7 @@ class AgentApp(App[int], inherit_bindings=False):
             with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):  # no main thread, another system
                 asyncio.get_running_loop().add_signal_handler(number, self.exit, status)
         self._story.add(Told(self._welcome()))
-        self.set_interval(REDRAW_S, self._redraw)
+        self.set_interval(REDRAW_S, self._redraw_in_slices)
         self._editor.focus()
         self._redraw()
         if self._settings.first_prompt:
@@ -398,10 +400,26 @@ class AgentApp(App[int], inherit_bindings=False):
         """Everything that may have changed."""
         if not self.is_running or not self.query("#status"):  # gone already
             return
-        for event in self._inbox.take():
-            self._hear(event)
+        self._fetch()
+        while self._heard:
+            self._hear(self._heard.popleft())
         self._view.sync()
         self._draw_status()
+
+    async def _redraw_in_slices(self) -> None:
+        """The same, with room for a key between any two parts of it."""
+        if not self.is_running or not self.query("#status"):
+            return
+        self._fetch()
+        while self._heard:
+            self._hear(self._heard.popleft())
+            await asyncio.sleep(0)
+        self._view.sync()
+        await asyncio.sleep(0)
+        self._draw_status()
+
+    def _fetch(self) -> None:
+        self._heard += self._inbox.take()
 
     def _hear(self, event: Event) -> None:
         before, self._activity = self._activity, self._activity.after(event)
@@ -453,7 +471,8 @@ class AgentApp(App[int], inherit_bindings=False):
 def _show(widget: Static, content: Content) -> None:
     """Only what is new is drawn."""
     if not (isinstance(widget.content, Content) and widget.content.is_same(content)):
-        widget.update(content)
+        is_higher = content.plain.count("\n") != str(widget.content).count("\n")
+        widget.update(content, layout=is_higher)
 
 
 def _signals() -> dict[signal.Signals, int]:
