@@ -396,6 +396,21 @@ def test_the_extra_text_stands_in_the_opening_as_text(tokenizer: Tokenizer) -> N
         assert dialogue.opening_length == len(ids)
 
 
+@pytest.mark.parametrize("version", ModelVersion)
+@pytest.mark.parametrize("system", ["", "You help."])
+@pytest.mark.parametrize("settings", [QUICK, THOUGHTFUL])
+def test_the_opening_ends_where_the_first_words_begin(
+    tokenizer: Tokenizer, version: ModelVersion, system: str, settings: AgentSettings
+) -> None:
+    with engine_of(tokenizer, scripted(tokenizer, "x")) as engine:
+        dialogue = LocalDialogue(engine, tokenizer, version, settings)
+        dialogue.begin(system, [], "")
+        opening = len(dialogue.transcript)
+        for speak in (dialogue.say, dialogue.instruct, dialogue.say):
+            speak("Go.")
+            assert dialogue.opening_length == opening
+
+
 def test_options_of_an_answer_are_those_of_the_settings(tokenizer: Tokenizer) -> None:
     dialogue, engine = begun(tokenizer, scripted(tokenizer, "x"))
     with engine:

@@ -139,10 +139,11 @@ class LocalDialogue:
     def opening_length(self) -> int:
         """How many tokens the system's part at the beginning has."""
         ids = self.transcript.ids
-        begins = (SpecialToken.USER, SpecialToken.ASSISTANT, SpecialToken.LATEST_REMINDER, SpecialToken.SYSTEM)
+        marks = {SpecialToken.USER, SpecialToken.ASSISTANT, SpecialToken.LATEST_REMINDER, SpecialToken.SYSTEM}
         known = self._tokenizer.vocabulary.special_ids
-        marks = {known[token] for token in begins if token in known}
-        later = (place for place in range(2, len(ids)) if int(ids[place]) in marks)  # V4.1 opens with such a token
+        begins = {known[token] for token in marks if token in known}
+        opens_so = self._version is ModelVersion.V41 and ids[1:2].tolist() == [known.get(SpecialToken.SYSTEM)]
+        later = (place for place in range(2 if opens_so else 1, len(ids)) if int(ids[place]) in begins)
         return next(later, len(ids))
 
     def begin(self, system: str, tools: Sequence[ToolDefinition], extra: str) -> None:
