@@ -141,6 +141,7 @@ def test_a_folder_swapped_for_a_symlink_at_the_wrong_moment_leads_nowhere(root, 
 def test_hundreds_of_swaps_lead_nowhere(root, outside):
     workspace = Workspace(root)
     (root / "real").mkdir()
+    (root / "folder").symlink_to("real")
     is_over = threading.Event()
 
     def swap():

@@ -5,6 +5,7 @@ an answer that a check refuses, or whose calls cannot be read, ends exactly ther
 the agent's thread, in order.
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
@@ -19,6 +20,7 @@ from whitedwarf.conversation.events import (
     Finished,
     Repair,
     RepairKind,
+    ToolCallFinished,
     ToolCallStarted,
 )
 from whitedwarf.conversation.events import Event as Parsed
@@ -30,6 +32,7 @@ from whitedwarf.protocol.call_guide import CallGuide
 
 MAX_CALL_CHARACTERS = 128 << 10
 _OVER = Course(is_over=True)
+_VALUE_BEGINS = re.compile(r"""["']>""")  # as in prompt/salvage_call.py
 _FAULTS = {
     RepairKind.CALL_IN_REASONING: "a call stood inside the thinking, where none may be; close the thought first",
     RepairKind.TRUNCATED_CALL: "the block of calls was cut off before it was complete",
@@ -61,14 +64,15 @@ class AnswerGuide:
         self.parameters = ParameterReader()
         self.tool = ""
         """The open call's."""
-        self.num_line_ends = 0
-        """How many line ends the answer's text ends with, whether or not the parser has told them."""
         self._tokenizer = tokenizer
+        self._special_ids = frozenset(tokenizer.vocabulary.special_ids.values())
+        self._since_control: list[bytes] = []  # what the tokens since the last control token stand for
         self._calls = CallGuide(tokenizer, options)
         self._parser = OutputParser(options, tokenizer)
         self._checks = checks
         self._heard: SimpleQueue[Heard] = SimpleQueue()
         self._characters = 0  # of the open call's arguments
+        self._num_calls = 0  # that are complete
 
     @property
     def course(self) -> Course:
@@ -86,7 +90,7 @@ class AnswerGuide:
         try:
             events = tuple(self._read(self._parser.feed_ids((token,))))
             course = self._calls.accept(token)
-            self._count_line_ends(token)
+            self._keep(token)
         finally:
             self._heard.put(Heard(events, course.is_greedy))
         return course if self.fault is None else _OVER
@@ -99,13 +103,29 @@ class AnswerGuide:
             return None
 
     def finish(self, reason: BackendReason) -> list[Event]:
-        """The last of what was said, once the engine is done."""
-        return list(self._read(self._parser.finish(reason)))
+        """The last of what was said, once the engine is done; a block that was begun, but has no call, is a fault."""
+        events = list(self._read(self._parser.finish(reason)))
+        if self._calls.course.is_inside_call and not self._num_calls:
+            self.fault = self.fault or Fault(AnswerEnd.FAULTY, _FAULTS[RepairKind.TRUNCATED_CALL])
+        return events
 
-    def _count_line_ends(self, token: int) -> None:
-        text = self._tokenizer.token_bytes(token)
-        others = len(text.rstrip(b"\n"))
-        self.num_line_ends = len(text) - others + (0 if others else self.num_line_ends)
+    @property
+    def ends_line(self) -> bool:
+        """Whether the latest token ends a line."""
+        return bool(self._since_control) and self._since_control[-1].endswith(b"\n")
+
+    @property
+    def value(self) -> str:
+        """What is written of the open parameter: the parser holds back what may turn out to be a tag."""
+        text = b"".join(self._since_control).decode(errors="replace")
+        opened = _VALUE_BEGINS.search(text)
+        return text[opened.end() :] if opened else ""
+
+    def _keep(self, token: int) -> None:
+        if token in self._special_ids:
+            self._since_control.clear()
+        else:
+            self._since_control.append(self._tokenizer.token_bytes(token))
 
     def _read(self, events: Iterable[Parsed]) -> Iterable[Event]:
         for event in events:
@@ -118,6 +138,8 @@ class AnswerGuide:
                     self._characters = 0
                 case ArgumentsDelta():
                     yield from self._read_arguments(event)
+                case ToolCallFinished():
+                    self._num_calls += 1
                 case Repair(kind) if kind in _FAULTS:
                     self.fault = Fault(AnswerEnd.FAULTY, _FAULTS[kind])
 

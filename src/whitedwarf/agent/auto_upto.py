@@ -14,6 +14,7 @@ from whitedwarf.prompt.tokenizer import Tokenizer
 MARKER = "[upto]"
 MIN_BYTES = 64
 MIN_LINES = 2
+MAX_BYTES = 16 << 10  # what is longer than this was not meant to be skipped; each line end costs a look at all of it
 
 
 class AutoUpto:
@@ -33,10 +34,10 @@ class AutoUpto:
         if self._forced:
             return self._forced.pop()
         parameters = self._guide.parameters
-        if not (parameters.parameter and self._guide.num_line_ends):
+        if not (parameters.parameter and self._guide.ends_line):
             return None
         where = (parameters.index, parameters.parameter)
-        if where in self._done or not self._says_enough():
+        if where in self._done or not self._says_enough(where):
             return None
         token = sample(logits, self._sampling, self._random)
         if self._ends_text(token):
@@ -45,12 +46,16 @@ class AutoUpto:
         self._forced = self._tokenizer.encode(MARKER + "\n")[::-1]
         return self._forced.pop()
 
-    def _says_enough(self) -> bool:
-        parameters = self._guide.parameters
-        begun = parameters.begun.rstrip("\n") + "\n" * self._guide.num_line_ends
-        if len(begun.encode()) < MIN_BYTES or MARKER in begun or _num_lines(begun) < MIN_LINES:
+    def _says_enough(self, where: tuple[int, str]) -> bool:
+        begun = self._guide.value
+        size = len(begun.encode())
+        if MARKER in begun or size > MAX_BYTES:
+            self._done.add(where)
             return False
-        return self._checks.may_skip(self._guide.tool, parameters.parameter, begun, dict(parameters.complete))
+        if size < MIN_BYTES or _num_lines(begun) < MIN_LINES:
+            return False
+        complete = dict(self._guide.parameters.complete)
+        return self._checks.may_skip(self._guide.tool, self._guide.parameters.parameter, begun, complete)
 
     def _ends_text(self, token: int) -> bool:
         """Blanks, a control token, or what may begin a closing tag."""

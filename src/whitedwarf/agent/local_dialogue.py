@@ -5,6 +5,7 @@ is closed, so what follows is read and nothing before it ever again. `used_token
 """
 
 import copy
+import re
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -33,6 +34,7 @@ from whitedwarf.prompt.tokenizer import Tokenizer
 CLOSING_TOKENS = 2
 MIN_SUMMARY_ROOM = 256
 _WAIT_S = 1.0
+_CALLS_AS_TEXT = re.compile(rf"</({SpecialToken.DSML.value}|{SpecialToken.DSML.value[1:]}) ?(tool_)?calls>\s*\Z")
 
 
 class SessionEngine(Protocol):
@@ -384,7 +386,11 @@ def _end(finished: Finished, said: AnswerText, fault: Fault | None) -> tuple[Ans
         return AnswerEnd.LENGTH, ""
     if fault is not None:
         return fault.end, fault.text
-    return (AnswerEnd.CALLS if said.calls else AnswerEnd.DONE), ""
+    if said.calls:
+        return AnswerEnd.CALLS, ""
+    if _CALLS_AS_TEXT.search(said.text):
+        return AnswerEnd.FAULTY, "a block of calls was written as text, which calls nothing"
+    return AnswerEnd.DONE, ""
 
 
 def _check_ended(generation: Generation) -> None:

@@ -134,11 +134,6 @@ class ParameterReader:
         self._object = ObjectReader(self._hear)
         self._told: list[ParameterText] = []
 
-    @property
-    def begun(self) -> str:
-        """What there is of the open text parameter."""
-        return "".join(self._pieces)
-
     def feed(self, delta: ArgumentsDelta) -> list[ParameterText]:
         """What a fragment of the arguments tells."""
         if delta.index != self.index:

@@ -74,7 +74,7 @@ class Rounds:
             self._dialogue.instruct(date_line(datetime.now().astimezone(), self.settings.workspace))
             self._is_dated = True
         if not self._say(text):
-            return AnswerEnd.LENGTH
+            return AnswerEnd.INTERRUPTED if self._interrupted.is_set() else AnswerEnd.LENGTH
         while True:
             self._at_safe_point()
             if self._interrupted.is_set():
@@ -162,7 +162,7 @@ class Rounds:
         return fitting
 
     def _too_large(self, tokens: int) -> str:
-        free = max(0, self._dialogue.context_length - self._dialogue.used_tokens - self.settings.result_reserve_tokens)
+        free = max(0, self._dialogue.context_length - self._dialogue.used_tokens - self._reserve)
         return (
             f"{ERROR}the result has {tokens} tokens and the context has room for {free}; the call was carried out, ask "
             "for a smaller part of its output"
@@ -183,7 +183,12 @@ class Rounds:
 
     def _fits(self, tokens: int) -> bool:
         used = self._dialogue.used_tokens
-        return used + tokens + self.settings.result_reserve_tokens <= self._dialogue.context_length
+        return used + tokens + self._reserve <= self._dialogue.context_length
+
+    @property
+    def _reserve(self) -> int:
+        """What has to stay free for an answer: less where the context itself is small."""
+        return min(self.settings.reserve_tokens, self._dialogue.context_length // 8)
 
     def _remind(self) -> None:
         dialogue, settings = self._dialogue, self.settings

@@ -55,12 +55,18 @@ class Workspace:
         self.root = _real_folder(root)
         self.allowed = tuple(_real_folder(folder) for folder in allowed)
         self.is_strict = is_strict
+        self._readable: list[Path] = []
+
+    def let_read(self, folder: Path) -> None:
+        """What tools leave there may be read, also where the workspace is strict."""
+        self._readable.append(_real_folder(folder))
 
     def locate(self, path: str) -> Path:
         """Where a path of the model leads, symlinks followed; whether anything is there is not looked at. ToolError for
         what is no path, and outside of a strict workspace."""
         real = self._follow(path)
-        if self.is_strict and self._home(real) is None:
+        is_inside = any(real.is_relative_to(folder) for folder in (self.root, *self.allowed, *self._readable))
+        if self.is_strict and not is_inside:
             raise ToolError(f"{shown(path)}: is outside of the workspace {self.root}, which is all that may be read")
         return real
 

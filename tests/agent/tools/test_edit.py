@@ -183,13 +183,15 @@ def test_old_is_judged_as_soon_as_it_closes_and_the_path_before(tool, tmp_path):
 def test_a_good_head_is_known_by_the_file_as_it_is_now(tool, tmp_path):
     head = "def function(first, second):\n    third = first + second  # the sum of both\n"
     (tmp_path / "a").write_bytes((head + "    return third\n").replace("\n", "\r\n").encode())
-    assert tool.is_good_head("a", head)
-    assert not tool.is_good_head("a", head[:-1])
-    assert not tool.is_good_head("missing", head)
-    assert not tool.is_good_head("/etc/passwd", head)
-    assert not tool.is_good_head("a", head + "\ud800\n")
+    assert tool.may_skip("old", head, {"path": "a"})
+    assert not tool.may_skip("new", head, {"path": "a"})
+    assert not tool.may_skip("old", head, {})
+    assert not tool.may_skip("old", head[:-1], {"path": "a"})
+    assert not tool.may_skip("old", head, {"path": "missing"})
+    assert not tool.may_skip("old", head, {"path": "/etc/passwd"})
+    assert not tool.may_skip("old", head + "\ud800\n", {"path": "a"})
     (tmp_path / "a").write_text(head + head)
-    assert not tool.is_good_head("a", head)
+    assert not tool.may_skip("old", head, {"path": "a"})
 
 
 def test_asking_again_and_again_in_a_large_file_is_quick(tool, tmp_path):
@@ -197,7 +199,7 @@ def test_asking_again_and_again_in_a_large_file_is_quick(tool, tmp_path):
     old = numbered(400_000, 400_200)
     began = time.monotonic()
     for end in range(0, len(old), 20):
-        tool.is_good_head("a", old[:end])
+        tool.may_skip("old", old[:end], {"path": "a"})
     assert time.monotonic() - began < 5
 
 

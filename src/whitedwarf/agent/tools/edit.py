@@ -2,7 +2,7 @@
 
 Promises: bytes that the edit does not name stay as they are, CR LF and bytes that are no UTF-8 included; a file that
 somebody else changed between reading and writing is left alone. `preflight` says what is wrong with `old` before `new`
-is written; `is_good_head` tells, while `old` is written, that `[upto]` may follow.
+is written; `may_skip`, while `old` is written, whether `[upto]` may follow.
 """
 
 from collections.abc import Mapping
@@ -12,8 +12,7 @@ from functools import cached_property
 from whitedwarf.agent.guarded_files import Version
 from whitedwarf.agent.text_lines import decode, encode, has_crlf_ends, has_mixed_ends, to_crlf, to_lf
 from whitedwarf.agent.tool import Arguments, Effect, Outcome, Running, Tool, ToolError
-from whitedwarf.agent.tools import anchors
-from whitedwarf.agent.tools.anchors import MARKER, Span, find_span, line_of
+from whitedwarf.agent.tools.anchors import MARKER, Span, find_span, is_good_head, line_of
 from whitedwarf.agent.tools.definition import define, text
 from whitedwarf.agent.tools.unified_diff import unified_diff
 from whitedwarf.agent.workspace import File, Workspace, shown
@@ -95,15 +94,12 @@ class Edit(Tool):
         if "old" in arguments:
             _find(text, arguments["old"], arguments["path"])
 
-    def is_good_head(self, path: str, old: str) -> bool:
-        """Whether `old`, as far as it has come, may go on with `[upto]`: whole lines, long enough, and only there.
-
-        Quick, because it is asked between tokens; false for whatever cannot be told.
-        """
-        if not old.endswith("\n") or len(old) * 4 < anchors.LEAST_HEAD_BYTES:
+    def may_skip(self, parameter: str, begun: str, arguments: Mapping[str, str]) -> bool:
+        """Whether `old`, as far as it has come, may go on with `[upto]`: whole lines, long enough, and only there."""
+        if parameter != "old" or "path" not in arguments or not begun.endswith("\n"):
             return False
         try:
-            return anchors.is_good_head(self._text(path), to_lf(encode(old, "old")))
+            return is_good_head(self._text(arguments["path"]), to_lf(encode(begun, "old")))
         except ToolError:
             return False
 

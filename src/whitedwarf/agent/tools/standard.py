@@ -1,7 +1,9 @@
 """The tools that a session has unless it is told otherwise."""
 
 from whitedwarf.agent.tool import Toolbox
+from whitedwarf.agent.tools.bash import Bash, BashStatus, BashStop
 from whitedwarf.agent.tools.edit import Edit
+from whitedwarf.agent.tools.jobs import Jobs
 from whitedwarf.agent.tools.list import List
 from whitedwarf.agent.tools.read import More, Read, Reader
 from whitedwarf.agent.tools.search import Search
@@ -11,5 +13,15 @@ from whitedwarf.agent.workspace import Workspace
 
 def standard_tools(workspace: Workspace) -> Toolbox:
     """All of them, in the order in which the prompt shows them. `Toolbox.close` ends what they have running."""
-    reader = Reader(workspace)
-    return Toolbox.of(Read(reader), More(reader), Write(workspace), Edit(workspace), Search(workspace), List(workspace))
+    reader, jobs = Reader(workspace), Jobs(workspace.root, workspace.let_read)
+    return Toolbox.of(
+        Read(reader),
+        More(reader),
+        Write(workspace),
+        Edit(workspace),
+        Search(workspace),
+        List(workspace),
+        Bash(jobs),
+        BashStatus(jobs),
+        BashStop(jobs),
+    )

@@ -1,0 +1,53 @@
+"""Plain text that grows: complete lines are wrapped once. For thoughts and for what programs print."""
+
+from textual.content import Content
+
+from whitedwarf.agent.tui.elements import EMPTY, Row
+from whitedwarf.agent.tui.shown import TAB, shown
+
+LONGEST_LINE = 4000  # characters; what goes on without a line end is cut here
+
+
+class GrowingText:
+    """`style` for all of it, `prefix` before every line on the screen."""
+
+    def __init__(self, style: str = "", prefix: Content = EMPTY) -> None:
+        self._style = style
+        self._prefix = prefix
+        self._lines: list[str] = []
+        self._partial = ""
+        self._width = 0
+        self._wrapped: list[Content] = []
+        self._counted = 0  # of `_lines`, those that are in `_wrapped`
+
+    def feed(self, text: str) -> None:
+        """More of it."""
+        *complete, partial = (self._partial + text).split("\n")
+        while len(partial) > LONGEST_LINE:
+            complete.append(partial[:LONGEST_LINE])
+            partial = partial[LONGEST_LINE:]
+        self._lines += complete
+        self._partial = partial
+
+    @property
+    def line_count(self) -> int:
+        """As the text has them, not as they are wrapped; an empty last one is none."""
+        return len(self._lines) + bool(self._partial)
+
+    def lines(self, width: int) -> list[Content]:
+        """All of it."""
+        if width != self._width:
+            self._width, self._wrapped, self._counted = width, [], 0
+        for line in self._lines[self._counted :]:
+            self._wrapped += self._row(line).lines(width)
+        self._counted = len(self._lines)
+        return self._wrapped + (self._row(self._partial).lines(width) if self._partial else [])
+
+    def _row(self, line: str) -> Row:
+        text = shown(_overwritten(line)).expandtabs(TAB)
+        return Row(Content.styled(text, self._style), self._prefix, self._prefix)
+
+
+def _overwritten(line: str) -> str:
+    """What is left of a line that a program wrote over again, as progress bars do."""
+    return line.rstrip("\r").rsplit("\r", 1)[-1]

@@ -1,0 +1,130 @@
+"""A conversation with the bundled model: nothing is read twice, and the session's state is the transcript."""
+
+import pytest
+
+from agent.scripted_agent import Ear, NoChecks
+from whitedwarf.agent.dialogue import Call, Result
+from whitedwarf.agent.events import AnswerEnd, Compacting, Drawn, Reading
+from whitedwarf.agent.local_dialogue import LocalDialogue
+from whitedwarf.agent.settings import AgentSettings
+from whitedwarf.conversation.conversation import Conversation
+from whitedwarf.conversation.message import AssistantMessage, SystemMessage, UserMessage
+from whitedwarf.conversation.thinking import Thinking
+from whitedwarf.conversation.tools import ToolDefinition
+from whitedwarf.engine.engine import Engine
+from whitedwarf.engine.request import SamplingOptions
+from whitedwarf.prompt.encode import ModelVersion, encode
+from whitedwarf.prompt.tokenizer import Tokenizer
+
+TOOL = ToolDefinition(
+    "create_file",
+    "Create or overwrite a file.",
+    {
+        "type": "object",
+        "properties": {"filePath": {"type": "string"}, "content": {"type": "string"}},
+        "required": ["filePath", "content"],
+    },
+)
+SYSTEM = "You are an AI assistant running on the user's computer."
+GREEDY = SamplingOptions(temperature=0.0)
+
+
+def begun(engine: Engine, tokenizer: Tokenizer, thinking: Thinking = Thinking.NONE) -> LocalDialogue:
+    settings = AgentSettings(thinking=thinking, sampling=GREEDY)
+    dialogue = LocalDialogue(engine, tokenizer, ModelVersion.V4, settings)
+    dialogue.begin(SYSTEM, [TOOL], "")
+    return dialogue
+
+
+@pytest.mark.parametrize("thinking", [Thinking.NONE, Thinking.HIGH])
+def test_later_turns_read_no_old_token(nano_engine: Engine, tokenizer: Tokenizer, thinking: Thinking) -> None:
+    dialogue = begun(nano_engine, tokenizer, thinking)
+    known = 0
+    for words in ('Make a file a.txt containing "one two"', "Thank you.", "What is 2 + 3?"):
+        dialogue.say(words)
+        ear = Ear()
+        answer = dialogue.answer(ear, NoChecks(), 200)
+        assert answer.end in (AnswerEnd.DONE, AnswerEnd.CALLS)
+        first, last = ear.of(Reading)[0], ear.of(Reading)[-1]
+        assert first.reused >= known
+        assert last.done == last.total
+        known = dialogue.session.position  # all that was run: at most the last token drawn was not
+        ids = dialogue.transcript.ids.tolist()
+        assert dialogue.session.ids == ids[:known]
+        assert known >= len(ids) - 2
+        if answer.calls:
+            dialogue.report([Result(answer.calls[0], "wrote 7 bytes")])
+            known = dialogue.session.position
+
+
+def test_an_answer_is_what_the_same_prompt_as_a_whole_gives(nano_engine: Engine, tokenizer: Tokenizer) -> None:
+    dialogue = begun(nano_engine, tokenizer)
+    dialogue.say("What is 2 + 3?")
+    first = dialogue.answer(Ear(), NoChecks(), 100)
+    dialogue.say("And 4 + 1?")
+    second = dialogue.answer(Ear(), NoChecks(), 100)
+    whole = Conversation(
+        (SystemMessage(SYSTEM), UserMessage("What is 2 + 3?"), AssistantMessage(first.text), UserMessage("And 4 + 1?")),
+        is_thinking=False,
+        tools=(TOOL,),
+    )
+    ids = tokenizer.encode_segments(encode(whole, ModelVersion.V4).segments)
+    assert dialogue.transcript.ids[: len(ids)].tolist() == ids
+    fresh = begun(nano_engine, tokenizer)
+    fresh.resume(ids[:-2], nano_engine.new_session())
+    assert fresh.answer(Ear(), NoChecks(), 100).text == second.text
+
+
+def test_nano_calls_a_tool(nano_engine: Engine, tokenizer: Tokenizer) -> None:
+    dialogue = begun(nano_engine, tokenizer)
+    dialogue.say('Make a file pattern.log containing "teacher boat driver"')
+    checks = NoChecks()
+    answer = dialogue.answer(Ear(), checks, 200)
+    expected = {"filePath": "pattern.log", "content": "teacher boat driver"}
+    assert answer.calls == (Call("create_file", expected),)
+    assert [parameter for _, parameter, _ in checks.asked] == ["filePath", "content"]
+
+
+def test_an_interrupted_answer_is_gone_on_with(nano_engine: Engine, tokenizer: Tokenizer) -> None:
+    dialogue = begun(nano_engine, tokenizer)
+    dialogue.say('Make a file pattern.log containing "teacher boat driver"')
+    ear = Ear(on=lambda event: dialogue.interrupt() if isinstance(event, Drawn) and event.tokens == 5 else None)
+    answer = dialogue.answer(ear, NoChecks(), 200)
+    assert answer.end is AnswerEnd.INTERRUPTED
+    known = dialogue.session.position
+    dialogue.say("Hello?")
+    after = Ear()
+    dialogue.answer(after, NoChecks(), 50)
+    assert after.of(Reading)[0].reused == known
+
+
+def test_an_interrupted_reading_keeps_what_was_read(nano_engine: Engine, tokenizer: Tokenizer) -> None:
+    dialogue = begun(nano_engine, tokenizer)
+    dialogue.say("word " * 3000)
+    ear = Ear(on=lambda event: dialogue.interrupt() if isinstance(event, Reading) and event.done else None)
+    answer = dialogue.answer(ear, NoChecks(), 50)
+    assert (answer.end, answer.tokens) == (AnswerEnd.INTERRUPTED, 0)
+    known = dialogue.session.position
+    assert 0 < known < dialogue.used_tokens
+    dialogue.say("And that was all.")
+    after = Ear()
+    dialogue.answer(after, NoChecks(), 20)
+    assert after.of(Reading)[0].reused == known
+
+
+def test_a_summary_and_a_shorter_session(nano_engine: Engine, tokenizer: Tokenizer) -> None:
+    dialogue = begun(nano_engine, tokenizer)
+    for _ in range(3):
+        dialogue.say("What is 2 + 3?")
+        dialogue.answer(Ear(), NoChecks(), 50)
+    before = dialogue.transcript.ids.tolist()
+    dialogue.summarise("Sum up what was said.", 30, Ear())
+    assert dialogue.transcript.ids.tolist() == before
+    ear = Ear()
+    dialogue.shorten("[The user asked for sums.]", 40, ear)
+    assert dialogue.used_tokens < len(before)
+    assert ear.of(Compacting)[-1].done == ear.of(Compacting)[-1].total == dialogue.session.position
+    known, after = dialogue.session.position, Ear()
+    dialogue.say("What is 2 + 3?")
+    dialogue.answer(after, NoChecks(), 50)
+    assert after.of(Reading)[0].reused == known
