@@ -1,10 +1,9 @@
 """The model of `whitedwarf agent`: in this process with its sessions on disk, or behind a URL."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from whitedwarf.agent.commands import Commands
+from whitedwarf.agent.commands import Commands, Confirm
 from whitedwarf.agent.dialogue import Dialogue
 from whitedwarf.agent.events import Listener
 from whitedwarf.agent.history import History
@@ -26,8 +25,6 @@ from whitedwarf.prompt.tokenizer import Tokenizer
 from whitedwarf.web.endpoint.address import is_overheard
 from whitedwarf.web.endpoint.model_list import ask_models
 from whitedwarf.web.endpoint.server_options import ServerOptions, server_options
-
-Confirm = Callable[[str], bool]
 
 
 class AgentModel(Protocol):

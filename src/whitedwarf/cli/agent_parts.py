@@ -5,13 +5,13 @@ the order that loses nothing: the agent with its jobs, the session, the engine, 
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from whitedwarf.agent.approval import Approver, NobodyToAsk
-from whitedwarf.agent.commands import Commands
+from whitedwarf.agent.commands import Commands, Confirm
 from whitedwarf.agent.events import Listener, Notice
 from whitedwarf.agent.loop import Agent
 from whitedwarf.agent.secrets import Secrets
@@ -31,7 +31,6 @@ from whitedwarf.engine.request import SamplingOptions
 from whitedwarf.errors import WhitedwarfError
 
 HISTORY_NAME = ".whitedwarf_agent_history"
-Confirm = Callable[[str], bool]
 
 
 @dataclass(frozen=True, slots=True)
