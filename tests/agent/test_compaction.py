@@ -1,6 +1,7 @@
 """The context is shortened when it has to be, and what does not fit all the same is replaced or refused."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -16,6 +17,8 @@ from whitedwarf.agent.compact import (
 )
 from whitedwarf.agent.events import AnswerEnd, Compacting, Notice, ToolEnded, TurnBegan, TurnEnded
 from whitedwarf.agent.tool import Outcome
+from whitedwarf.agent.tools.bash import Bash
+from whitedwarf.agent.tools.jobs import Jobs
 from whitedwarf.engine.script import ScriptedAnswer
 from whitedwarf.prompt.tokenizer import Tokenizer
 
@@ -73,7 +76,7 @@ def test_a_context_is_shortened_once_for_results_that_do_not_fit(tokenizer: Toke
     with stage(tokenizer, *script, tools=[echo], context_length=CONTEXT) as on:
         on.says("One.", "Two.")
         prompt = on.prompt(tokenizer)
-        assert f"<tool_result>{filler(1200)}</tool_result>" in prompt
+        assert f"<tool_result>Tool result 1 (echo):\n{filler(1200)}</tool_result>" in prompt
         assert summary_note("Summary.") in prompt
         assert on.ear.of(TurnEnded)[-1].end is AnswerEnd.DONE
 
@@ -90,7 +93,9 @@ def test_what_does_not_fit_even_then_is_an_error_that_asks_for_less(tokenizer: T
         prompt = on.prompt(tokenizer)
         assert "Tool error: the result has 30" in prompt
         assert "ask for a smaller part" in prompt
-        assert f"<tool_result>{filler(5)}</tool_result>" in prompt  # only what is too large is replaced
+        assert (
+            f"<tool_result>Tool result 2 (echo):\n{filler(5)}</tool_result>" in prompt
+        )  # only what is too large is replaced
         assert filler(3000) == on.ear.of(ToolEnded)[0].text  # the user has seen it
         assert on.ear.of(TurnEnded)[-1].end is AnswerEnd.DONE
 
@@ -161,3 +166,19 @@ def test_the_reminder_counts_anew_behind_a_summary(tokenizer: Tokenizer) -> None
         on.agent.request(on.agent.compact)
         on.says("Two.")
         assert "A reminder" not in on.prompt(tokenizer)
+
+
+def test_jobs_that_run_are_told_behind_the_summary(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    jobs = Jobs(tmp_path)
+    script = [
+        scripted(tokenizer, *block(call("bash", command="sleep 30", refresh_sec=1))),
+        *answers(tokenizer, "It sleeps.", "Summary.", "never drawn", "Yes."),
+    ]
+    with stage(tokenizer, *script, tools=[Bash(jobs)]) as on:
+        on.says("Sleep.")
+        on.agent.request(on.agent.compact)
+        on.says("Still there?")
+        prompt = on.prompt(tokenizer)
+        assert prompt.index("[End of the summary.]") < prompt.index("job 1, pid ")
+        assert "'sleep 30'<｜User｜>Still there?" in prompt
+    assert Bash(Jobs(tmp_path)).standing() == ""

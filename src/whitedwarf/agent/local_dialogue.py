@@ -11,6 +11,8 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
+import numpy as np
+
 from whitedwarf.agent.answer_guide import AnswerGuide, Fault
 from whitedwarf.agent.answer_text import AnswerText
 from whitedwarf.agent.auto_upto import AutoUpto
@@ -20,11 +22,13 @@ from whitedwarf.agent.settings import AgentSettings
 from whitedwarf.agent.transcript import Ids, Transcript
 from whitedwarf.agent.turns import Segments, Turns
 from whitedwarf.conversation.events import BackendReason
+from whitedwarf.conversation.thinking import Thinking
 from whitedwarf.conversation.tools import ToolDefinition
 from whitedwarf.engine.generation import Generation
 from whitedwarf.engine.guide import Chooser, Guide
 from whitedwarf.engine.request import GREEDY, Finished, FinishReason, GenerateOptions, Prefilled, Token
 from whitedwarf.engine.request import Event as EngineEvent
+from whitedwarf.engine.session import SessionSnapshot
 from whitedwarf.errors import Cancelled, ContextOverflowError
 from whitedwarf.prompt.encode import ModelVersion
 from whitedwarf.prompt.parse_options import ParseOptions, ParseStart
@@ -43,7 +47,9 @@ class SessionEngine(Protocol):
     @property
     def context_length(self) -> int: ...
 
-    def new_session(self) -> Any: ...
+    def new_session(self, saved: SessionSnapshot | None = None) -> Any: ...
+
+    def snapshot(self, session: Any) -> SessionSnapshot: ...
 
     def submit(
         self,
@@ -108,6 +114,21 @@ class LocalDialogue:
         self._transcript.extend(self._said_ids())
         self._pending, self._pending_ids = [], []
         return self._transcript
+
+    @property
+    def thinking(self) -> Thinking:
+        """How hard it thinks; what the opening says of that counts from the next session on."""
+        return self._thinking
+
+    @thinking.setter
+    def thinking(self, value: Thinking) -> None:
+        self._thinking = value.within(self.context_length)
+        self._is_thinking = self._thinking.is_on
+
+    @property
+    def ids(self) -> Ids:
+        """All that was said, as it would be asked now; to look at between two things that are said."""
+        return np.array([*self._transcript.ids.tolist(), *self._said_ids()], np.int32)
 
     @property
     def opening_length(self) -> int:
@@ -227,6 +248,10 @@ class LocalDialogue:
         if tail == len(ids):
             self._turns = turns
 
+    def holding(self, generation: Generation) -> "_InHand":
+        """While this is entered, `interrupt` ends the generation; it is over afterwards."""
+        return _InHand(self, generation)
+
     def _say(self, segments: Segments) -> None:
         self._pending += segments
         self._pending_ids = None
@@ -263,7 +288,7 @@ class LocalDialogue:
         chooser: Chooser | None = None,
     ) -> "_InHand":
         generation = self._engine.submit(prompt, options, session=self.session, guide=guide, chooser=chooser)
-        return _InHand(self, generation)
+        return self.holding(generation)
 
     def hold(self, generation: Generation | None) -> None:
         """What `interrupt` ends from now on."""

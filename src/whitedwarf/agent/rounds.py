@@ -20,7 +20,7 @@ from whitedwarf.agent.tool import Toolbox
 from whitedwarf.agent.tool_calls import ERROR, ToolCalls
 from whitedwarf.errors import Cancelled, WhitedwarfError
 
-_FRAME_TOKENS = 8  # about what stands around a result or the user's words
+_FRAME_TOKENS = 24  # more than what stands around a result or the user's words
 _SETTLED = (AnswerEnd.DONE, AnswerEnd.LENGTH, AnswerEnd.INTERRUPTED)
 
 
@@ -101,6 +101,8 @@ class Rounds:
             raise WhitedwarfError("the model wrote no summary, so nothing was dropped")
         before = dialogue.used_tokens
         dialogue.shorten(summary_note(summary), tail_tokens(dialogue.context_length), self._listen)
+        if standing := self._toolbox.standing():
+            dialogue.instruct(standing)
         self._forget()
         self._listen(Notice(f"The context was shortened from {before} to {dialogue.used_tokens} tokens."))
 
@@ -146,7 +148,13 @@ class Rounds:
         self._dialogue.report(self._fitting(results, note), note)
 
     def _fitting(self, results: Sequence[Result], note: str) -> list[Result]:
-        """The results, of which the longest are replaced until all fit."""
+        """The results, of which the longest are replaced until all fit; named, if the calls may have been dropped."""
+        fitting = self._reduced(results, note)
+        if self._has_answered:
+            return fitting
+        return [replace(one, text=_named(number, one)) for number, one in enumerate(fitting, 1)]
+
+    def _reduced(self, results: Sequence[Result], note: str) -> list[Result]:
         fitting = list(results)
         sizes = [self._dialogue.count(result.text) + _FRAME_TOKENS for result in fitting]
         rest = self._dialogue.count(note)
@@ -200,6 +208,10 @@ class Rounds:
     def _stopped(self, notice: str) -> AnswerEnd:
         self._listen(Notice(notice))
         return AnswerEnd.INTERRUPTED
+
+
+def _named(number: int, result: Result) -> str:
+    return f"Tool result {number} ({result.call.name}):\n{result.text}"
 
 
 def _what_it_knows(answer: Answer) -> str:

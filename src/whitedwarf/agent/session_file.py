@@ -55,6 +55,11 @@ class StateForm:
             self._arrays = {PayloadKind.DS4: SessionArrays(model), PayloadKind.PACKED: PackedArrays(model)}
 
     @property
+    def keeps_states(self) -> bool:
+        """Whether there is a model."""
+        return bool(self._arrays)
+
+    @property
     def digest(self) -> str:
         """Of the steering that the model is under; empty without one."""
         return "" if self.steering is None else self.steering.digest

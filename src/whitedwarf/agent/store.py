@@ -112,6 +112,11 @@ class SessionStore:
         self._directory = Directory(settings.directory, log.info, Tally(), _no_entry)
         self._sweep()
 
+    @property
+    def keeps_states(self) -> bool:
+        """Whether there is a model whose states can be kept."""
+        return self._form.keeps_states
+
     def listing(self) -> Listing:
         """Opens every file, but reads of none its state."""
         entries, problems = [], []
@@ -217,7 +222,7 @@ class SessionStore:
         payload = self._form.payload(saved)
         if payload is None:
             return
-        now, facts = int(self._clock()), self._form.true(SessionFacts(system_tokens=len(saved.ids)))
+        now, facts = int(self._clock()), self._form.true(SessionFacts())
         text, kept = self._words.text(saved.ids), Kept(saved.ids, facts)
         self._directory.write(SYSTEM_PROMPT, parts_of(self._form, text, None, kept, payload, now, now))
 
@@ -304,7 +309,12 @@ class SessionStore:
         )
 
     def _journal(self, session_id: str) -> Journal:
-        return Journal(self._journal_path(session_id), session_id[:SHORT_ID])
+        """The session is this process's; what a writer that was killed left of it goes."""
+        journal = Journal(self._journal_path(session_id), session_id[:SHORT_ID])
+        for path in self.settings.directory.glob(f"{session_id}.kv.tmp.*"):
+            with suppress(OSError):
+                path.unlink()
+        return journal
 
     def _path(self, session_id: str) -> Path:
         return self._directory.path_of(session_id)
