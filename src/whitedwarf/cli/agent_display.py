@@ -28,18 +28,28 @@ from whitedwarf.conversation.visible import visible
 
 RED, GREEN, CYAN = "\033[31m", "\033[32m", "\033[36m"
 _MOST_ERROR_LINES = 6
+_LAST = (AnswerEnd.DONE, AnswerEnd.LENGTH, AnswerEnd.INTERRUPTED)  # no other answer of the turn comes after it
 
 
 class AgentDisplay:
-    """`said` gets what the model and its tools say, `notes` everything else."""
+    """`said` gets what the model and its tools say, `notes` everything else. With `holds_answer`, the last answer is
+    not shown: `answer` has it."""
 
-    def __init__(self, said: TextIO, notes: TextIO, broken: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        said: TextIO,
+        notes: TextIO,
+        broken: Callable[[], None] = lambda: None,
+        *,
+        holds_answer: bool = False,
+    ) -> None:
         self.error: OSError | None = None
         self.end: AnswerEnd | None = None  # of the last turn
         self.answer = ""  # the text of the last answer
         self.has_failed = False  # an error was told since the turn began
         self.broken = broken
         self._said, self._notes = said, notes
+        self._holds_answer = holds_answer
         self._screen = Screen(said)
         self._progress = ProgressLine(notes)
         self._is_open = False  # a line of the answer
@@ -86,11 +96,13 @@ class AgentDisplay:
                 self._end_turn(event)
 
     def _piece(self, text: str, is_thought: bool) -> None:
+        if not is_thought:
+            self._texts.append(text)
+            if self._holds_answer:
+                return
         self._progress.clear()
         self._screen.show(Piece(text, is_thought))
         self._is_open = True
-        if not is_thought:
-            self._texts.append(text)
 
     def _read(self, event: Reading) -> None:
         self._close()
@@ -100,9 +112,12 @@ class AgentDisplay:
             self._progress.show(f"reading {event.done}/{event.total} tokens ({event.reused} known){speed}")
 
     def _end_answer(self, end: AnswerEnd, fault: str) -> None:
-        self._close()
         self.answer = "".join(self._texts)
         self._texts.clear()
+        if self._holds_answer and self.answer and end not in _LAST:
+            self._screen.show(Piece(self.answer, False))
+            self._is_open = True
+        self._close()
         if end in (AnswerEnd.REFUSED, AnswerEnd.FAULTY):
             self.note(f"the call was not right: {fault}")
 

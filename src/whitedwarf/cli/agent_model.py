@@ -1,5 +1,6 @@
 """The model of `whitedwarf agent`: in this process with its sessions on disk, or behind a URL."""
 
+import os
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -13,7 +14,6 @@ from whitedwarf.agent.sessions import Sessions, SessionSettings
 from whitedwarf.agent.settings import AgentSettings
 from whitedwarf.agent.store import DEFAULT_FOLDER, SessionStore
 from whitedwarf.agent.store_opening import open_store
-from whitedwarf.agent.url_dialogue import UrlDialogue
 from whitedwarf.cli.loading import note, open_model
 from whitedwarf.cli.steering_flags import steered, steering_wish
 from whitedwarf.config import AGENT_CONTEXT, AgentFlags, AgentModelSettings, SteeringSettings
@@ -81,7 +81,7 @@ class ServerModel:
     """Behind a URL."""
 
     name: str
-    dialogue: UrlDialogue
+    dialogue: Dialogue
 
     def power_percent(self) -> int:
         """All of it, as far as we know."""
@@ -128,6 +128,7 @@ def open_server(flags: AgentFlags, settings: AgentModelSettings, how: AgentSetti
     """Find the model. UsageError where the server has several and none is named; EndpointError where nobody answers."""
     assert flags.url is not None
     options = server_options(flags.url, flags.api_key_env, flags.model_name, flags.extra_body)
+    os.environ.pop(flags.api_key_env or "", None)  # no command of the model's has to know it
     if options.key is not None and is_overheard(options.base):
         note(f"the key from {flags.api_key_env} goes to {options.base} without encryption")
     options, told_context = _found(options)
@@ -136,6 +137,8 @@ def open_server(flags: AgentFlags, settings: AgentModelSettings, how: AgentSetti
         note(f"the server does not say how long its context is: taking {AGENT_CONTEXT} tokens; --ctx says another")
     if told_context is not None and context_length > told_context:
         raise UsageError(f"--ctx {context_length}: {options.model} has a context of {told_context}; give at most that")
+    from whitedwarf.agent.url_dialogue import UrlDialogue  # brings an HTTP client
+
     dialogue = UrlDialogue(options, context_length, how.thinking, how.sampling)
     note(f"{options.model} at {options.base}, context {context_length} tokens")
     return ServerModel(str(options.model), dialogue)

@@ -24,7 +24,6 @@ from whitedwarf.cli.agent_model import AgentModel, open_local, open_server
 from whitedwarf.cli.agent_rules import policy_of
 from whitedwarf.cli.agent_tools import Notices, mcp_servers, toolbox_of, workspace_of
 from whitedwarf.cli.agent_trace import AgentTrace
-from whitedwarf.cli.history import LineHistory
 from whitedwarf.config import AgentFlags, AgentModelSettings, SamplingSettings, SteeringSettings
 from whitedwarf.conversation.thinking import Thinking
 from whitedwarf.engine.request import SamplingOptions
@@ -97,6 +96,8 @@ class Parts:
 
     def screen_settings(self, first_prompt: str) -> ScreenSettings:
         """How the screen begins."""
+        from whitedwarf.cli.history import LineHistory  # brings prompt_toolkit
+
         return ScreenSettings(
             model=self.model.name,
             workspace=str(self.workspace.root),

@@ -81,7 +81,7 @@ def _run_screen(parts: Parts, text: str | None) -> int:
 
 def _run_print(parts: Parts, text: str) -> int:
     """Only the last answer's text goes to stdout."""
-    display = AgentDisplay(sys.stderr, sys.stderr)
+    display = AgentDisplay(sys.stderr, sys.stderr, holds_answer=True)
     code = _run_once(parts, text, display)
     if display.answer:
         print(display.answer, end="" if display.answer.endswith("\n") else "\n")
