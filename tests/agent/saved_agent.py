@@ -14,6 +14,7 @@ from whitedwarf.agent.local_dialogue import LocalDialogue
 from whitedwarf.agent.loop import Agent
 from whitedwarf.agent.sessions import Sessions, SessionSettings
 from whitedwarf.agent.settings import AgentSettings
+from whitedwarf.agent.steering_switch import SteeringSwitch
 from whitedwarf.agent.store_opening import open_stateless_store, open_store
 from whitedwarf.agent.tool import Tool, Toolbox
 from whitedwarf.cli.loading import LoadedModel
@@ -62,8 +63,15 @@ class SavedAgent:
         self.agent = Agent(self.dialogue, Toolbox.of(*self.tools), self.policy, self.sessions.hear, self.settings)
         self.sessions.attach(self.agent)
         power = None if self.answers else self.engine
+        steer = None if self.answers else SteeringSwitch(self.loaded.transformer, self.engine, self.sessions)
         self.commands = Commands(
-            self.agent, self.sessions, History(self.tokenizer), self.asked, engine=power, columns=lambda: 100
+            self.agent,
+            self.sessions,
+            History(self.tokenizer),
+            self.asked,
+            engine=power,
+            steer=steer,
+            columns=lambda: 100,
         )
         assert self.agent.wait_idle(PATIENCE_S)
 

@@ -108,7 +108,7 @@ def test_switching_needs_an_id_that_is_there_and_another_one(agent: SavedAgent) 
         ("/power 0", "1 to 100"),
         ("/power 101", "1 to 100"),
         ("/power fast", "whole number"),
-        ("/steer x", "cannot be steered"),
+        ("/steer x", "there is none"),
     ):
         outcome = agent.obeys(line)
         assert outcome.is_error, line
@@ -262,6 +262,7 @@ def test_without_sessions_commands_about_them_say_so(tmp_path: Path) -> None:
             outcome = commands.obey(line)
             assert outcome.is_error
             assert "only of a model that runs here" in outcome.text
+        assert "cannot be steered" in commands.obey("/steer off").text
         assert commands.obey("/new").text == "a new session"
         assert commands.obey("/quit").leaves
         assert commands.completions("/switch ") == []

@@ -202,6 +202,9 @@ class Commands:
         lines = [f"{resumed.session.id[:SHORT_ID]}: {resumed.session.title}"]
         if resumed.why:
             lines.append(f"All {len(resumed.ids)} tokens have to be read again: {resumed.why}.")
+        steering = resumed.facts.steering
+        if resumed.saved is None and steering is not None:
+            lines.append(f"It was under /steer {steering.file} {steering.ffn:g} {steering.attention:g}.")
         workspace, here = resumed.facts.workspace, self._sessions().settings.workspace
         if workspace and workspace != here:
             lines.append(f"It was in {workspace}; now it is in {here or 'another folder'}.")

@@ -24,6 +24,7 @@ from whitedwarf.agent.session_reading import SessionReading
 from whitedwarf.agent.store import SHORT_ID, Listing, Resumed, SessionStore
 from whitedwarf.agent.transcript import Ids
 from whitedwarf.errors import UsageError, WhitedwarfError
+from whitedwarf.model.transformer import Transformer
 
 log = logging.getLogger(__name__)
 
@@ -143,7 +144,7 @@ class Sessions:
 
     def begin_new(self) -> None:
         """Leave the session, as it is on disk, and begin another. UsageError in the middle of a turn."""
-        self._check_idle()
+        self.check_idle()
         self._let_go()
         self._rules({})
         self._the_agent().new_session()
@@ -152,7 +153,7 @@ class Sessions:
     def switch(self, prefix: str) -> Resumed:
         """Go on with another session; nothing has changed when it raises UsageError, FileFormatError or
         WhitedwarfError. What its state lacks is read, which may be interrupted."""
-        self._check_idle()
+        self.check_idle()
         session_id = self.store.find(prefix)
         self._check_other(session_id, "you are in it already")
         with self._told():
@@ -166,6 +167,15 @@ class Sessions:
         if self.store.keeps_states and resumed.saved is None and len(resumed.ids):
             self._reading.read(resumed.ids)
         return resumed
+
+    def change_model(self, model: Transformer, steering: SteeringFacts | None) -> None:
+        """The engine answers with the same weights under another steering from now on: all is read again with the next
+        answer. UsageError in the middle of a turn."""
+        self.check_idle()
+        self._saver.flush()
+        self.store.change_model(model)
+        self.steering = steering
+        self._dialogue.session = self._reading.engine.new_session()
 
     def delete(self, prefix: str) -> str:
         """Delete a session that is not the one the agent is in -> its id."""
@@ -245,7 +255,8 @@ class Sessions:
             self._open.close()
         self._open, self._first_words, self._noted, self._problem = None, "", None, ""
 
-    def _check_idle(self) -> None:
+    def check_idle(self) -> None:
+        """UsageError in the middle of a turn."""
         if self._is_in_turn:  # a turn began after the command was given
             raise UsageError("the agent is at work; wait for it, or interrupt it first")
 

@@ -12,7 +12,7 @@ import re
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -100,17 +100,25 @@ class SessionStore:
         model: Transformer | None,
         *,
         weights: int = 0,
+        mark_of: Callable[[Transformer], int] = lambda model: 0,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`weights` is the mark of the model without steering, `settings.model_mark` that with it; without a model no
-        states are kept. Makes the folder, private. Raises OSError."""
+        """`weights` is the mark of the model without steering, `settings.model_mark` that with it, `mark_of` gives that
+        of the same weights under another one. Without a model no states are kept. Makes the folder, private. Raises
+        OSError."""
         self.settings = settings
+        self._mark_of = mark_of
         self._clock = clock
         self._form = StateForm(settings, model, weights)
         self._tokenizer = tokenizer
         self._words = TokenWords(tokenizer)
         self._directory = Directory(settings.directory, log.info, Tally(), _no_entry)
         self._sweep()
+
+    def change_model(self, model: Transformer) -> None:
+        """The same weights under another steering; nothing must be on its way to disk meanwhile."""
+        self.settings = replace(self.settings, model_mark=self._mark_of(model))
+        self._form.change_model(self.settings, model)
 
     @property
     def keeps_states(self) -> bool:
