@@ -19,6 +19,7 @@ from whitedwarf.agent.sessions import Sessions
 from whitedwarf.agent.settings import AgentSettings
 from whitedwarf.agent.tool import Tool, Toolbox
 from whitedwarf.agent.tui.cockpit import Cockpit, ScreenApprover, ScreenSettings
+from whitedwarf.agent.tui.theme_file import ThemeFile
 from whitedwarf.agent.workspace import Workspace
 from whitedwarf.cli.agent_model import AgentModel, open_local, open_server
 from whitedwarf.cli.agent_rules import policy_of
@@ -30,6 +31,7 @@ from whitedwarf.engine.request import SamplingOptions
 from whitedwarf.errors import WhitedwarfError
 
 HISTORY_NAME = ".whitedwarf_agent_history"
+THEME_FILE = Path(".whitedwarf") / "agent-theme"  # in the home
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,7 @@ class Parts:
             model=self.model.name,
             workspace=str(self.workspace.root),
             past=LineHistory(Path.home() / HISTORY_NAME),
+            themes=ThemeFile(Path.home() / THEME_FILE),
             compact_at=self.settings.compact_at,
             is_screen_reader=self.flags.screen_reader,
             first_prompt=first_prompt,
