@@ -12,7 +12,6 @@ from nano.curriculum.conversation import Conversation
 from nano.curriculum.drills import Recital
 from nano.curriculum.rendering import render
 
-
 BEGINNING_TOKENS = 4
 
 
