@@ -37,8 +37,6 @@ facts = st.builds(
     tools=st.lists(texts, max_size=4).map(tuple),
     model=texts,
     weights=st.integers(0, 65535),
-    system_tokens=st.integers(0, 2**31),
-    reminded_at=st.integers(0, 2**31),
 )
 ids = st.lists(st.integers(0, 2**31 - 1), max_size=30).map(lambda found: np.array(found, np.int32))
 histories = st.lists(ids, min_size=1, max_size=8)

@@ -85,8 +85,6 @@ def test_facts_come_back(bench: StoreBench) -> None:
         workspace="/home/ümlaut",
         tools=("read", "bash"),
         model="nano",
-        system_tokens=12,
-        reminded_at=99,
     )
     store = bench.open()
     session = store.create("hello", ids_of(20), facts)

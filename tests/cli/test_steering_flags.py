@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from whitedwarf.cli.steer_command import asked_steering
-from whitedwarf.cli.steering_flags import SteeringWish, steering_wish
 from whitedwarf.config import SteeringSettings
 from whitedwarf.errors import UsageError
+from whitedwarf.model.steering_wish import SteeringWish, asked_steering, steering_wish
 
 Call = Callable[[Sequence[str]], tuple[int, str, str]]
 

@@ -142,3 +142,41 @@ def test_a_script_has_no_states() -> None:
         saved = engine.snapshot(engine.new_session())
         assert saved.state is None
         assert engine.submit([1, 2], session=engine.new_session(saved)).result(PATIENCE_S).ids == [1, 2]
+
+
+# another model in the same engine
+
+
+def test_an_engine_goes_on_with_another_model_and_old_sessions_are_not_its_own() -> None:
+    first, second = FakeModel(), FakeModel()
+    with Engine(first) as engine:
+        session = engine.new_session()
+        ask(engine, session, PROMPT)
+        rows = first.rows
+        engine.change_model(second)
+        with pytest.raises(UsageError, match="another engine"):
+            engine.submit(PROMPT, session=session)
+        assert ask(engine, engine.new_session(), PROMPT).finished.reused_tokens == 0
+        assert engine.submit(PROMPT, GenerateOptions(max_tokens=0)).result(PATIENCE_S)
+    assert first.rows == rows
+    assert second.rows == 2 * len(PROMPT) + 2
+
+
+def test_no_model_is_changed_under_a_request() -> None:
+    gate = Gate()
+    with Engine(FakeModel(before_forward=gate)) as engine:
+        generation = engine.submit(PROMPT, GenerateOptions(max_tokens=0))
+        with pytest.raises(EngineBusyError, match="a request is waiting"):
+            engine.change_model(FakeModel())
+        gate.open()
+        generation.result(PATIENCE_S)
+        engine.change_model(FakeModel())
+
+
+def test_models_that_do_not_fit_and_engines_that_remember_are_refused() -> None:
+    with Engine(FakeModel()) as engine:
+        for other in (FakeModel(vocab_size=32), FakeModel(context_length=8)):
+            with pytest.raises(UsageError, match="same vocabulary and context"):
+                engine.change_model(other)
+    with Engine(FakeModel(), prefix_budget_bytes=1 << 20) as engine, pytest.raises(UsageError, match="remembers"):
+        engine.change_model(FakeModel())

@@ -5,26 +5,27 @@ is closed, so what follows is read and nothing before it ever again. `used_token
 """
 
 import copy
-import re
 import threading
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
-from whitedwarf.agent.answer_guide import AnswerGuide, Fault
-from whitedwarf.agent.answer_text import AnswerText
+import numpy as np
+
+from whitedwarf.agent.answer_guide import AnswerGuide
+from whitedwarf.agent.answer_reading import AnswerReading, events_of
 from whitedwarf.agent.auto_upto import AutoUpto
 from whitedwarf.agent.dialogue import Answer, Checks, Result
-from whitedwarf.agent.events import AnswerEnd, Compacting, Drawn, Event, Listener, Reading
+from whitedwarf.agent.events import AnswerEnd, Compacting, Listener
 from whitedwarf.agent.settings import AgentSettings
 from whitedwarf.agent.transcript import Ids, Transcript
 from whitedwarf.agent.turns import Segments, Turns
-from whitedwarf.conversation.events import BackendReason
+from whitedwarf.conversation.thinking import Thinking
 from whitedwarf.conversation.tools import ToolDefinition
 from whitedwarf.engine.generation import Generation
 from whitedwarf.engine.guide import Chooser, Guide
 from whitedwarf.engine.request import GREEDY, Finished, FinishReason, GenerateOptions, Prefilled, Token
-from whitedwarf.engine.request import Event as EngineEvent
+from whitedwarf.engine.session import SessionSnapshot
 from whitedwarf.errors import Cancelled, ContextOverflowError
 from whitedwarf.prompt.encode import ModelVersion
 from whitedwarf.prompt.parse_options import ParseOptions, ParseStart
@@ -33,8 +34,6 @@ from whitedwarf.prompt.tokenizer import Tokenizer
 
 CLOSING_TOKENS = 2
 MIN_SUMMARY_ROOM = 256
-_WAIT_S = 1.0
-_CALLS_AS_TEXT = re.compile(rf"</({SpecialToken.DSML.value}|{SpecialToken.DSML.value[1:]}) ?(tool_)?calls>\s*\Z")
 
 
 class SessionEngine(Protocol):
@@ -43,7 +42,9 @@ class SessionEngine(Protocol):
     @property
     def context_length(self) -> int: ...
 
-    def new_session(self) -> Any: ...
+    def new_session(self, saved: SessionSnapshot | None = None) -> Any: ...
+
+    def snapshot(self, session: Any) -> SessionSnapshot: ...
 
     def submit(
         self,
@@ -62,7 +63,7 @@ class LocalDialogue:
     def __init__(
         self, engine: SessionEngine, tokenizer: Tokenizer, version: ModelVersion, settings: AgentSettings
     ) -> None:
-        self.session: Any = engine.new_session()
+        self._session: Any = engine.new_session()
         self.settings = settings
         self._engine = engine
         self._tokenizer = tokenizer
@@ -75,6 +76,7 @@ class LocalDialogue:
         self._pending_ids: list[int] | None = []
         self._system = ""
         self._tools: tuple[ToolDefinition, ...] = ()
+        self._opening_state: SessionSnapshot | None = None
         self._owes_syntax = False  # the last answer's calls could not be read
         self._in_hand: Generation | None = None
         self._lock = threading.Lock()  # guards what is in hand
@@ -103,6 +105,15 @@ class LocalDialogue:
         self._is_thinking = value
 
     @property
+    def session(self) -> Any:
+        """The engine's, with what it has read. Another one may be of another model: nothing is kept beside it."""
+        return self._session
+
+    @session.setter
+    def session(self, value: Any) -> None:
+        self._session, self._opening_state = value, None
+
+    @property
     def transcript(self) -> Transcript:
         """All that was said, in tokens."""
         self._transcript.extend(self._said_ids())
@@ -110,13 +121,29 @@ class LocalDialogue:
         return self._transcript
 
     @property
+    def thinking(self) -> Thinking:
+        """How hard it thinks; what the opening says of that counts from the next session on."""
+        return self._thinking
+
+    @thinking.setter
+    def thinking(self, value: Thinking) -> None:
+        self._thinking = value.within(self.context_length)
+        self._is_thinking = self._thinking.is_on
+
+    @property
+    def ids(self) -> Ids:
+        """All that was said, as it would be asked now; to look at between two things that are said."""
+        return np.array([*self._transcript.ids.tolist(), *self._said_ids()], np.int32)
+
+    @property
     def opening_length(self) -> int:
         """How many tokens the system's part at the beginning has."""
         ids = self.transcript.ids
-        begins = (SpecialToken.USER, SpecialToken.ASSISTANT, SpecialToken.LATEST_REMINDER, SpecialToken.SYSTEM)
+        marks = {SpecialToken.USER, SpecialToken.ASSISTANT, SpecialToken.LATEST_REMINDER, SpecialToken.SYSTEM}
         known = self._tokenizer.vocabulary.special_ids
-        marks = {known[token] for token in begins if token in known}
-        later = (place for place in range(2, len(ids)) if int(ids[place]) in marks)  # V4.1 opens with such a token
+        begins = {known[token] for token in marks if token in known}
+        opens_so = self._version is ModelVersion.V41 and ids[1:2].tolist() == [known.get(SpecialToken.SYSTEM)]
+        later = (place for place in range(2 if opens_so else 1, len(ids)) if int(ids[place]) in begins)
         return next(later, len(ids))
 
     def begin(self, system: str, tools: Sequence[ToolDefinition], extra: str) -> None:
@@ -168,14 +195,15 @@ class LocalDialogue:
             stop_ids=frozenset({self._eos}),
             sampling=self.settings.sampling,
         )
-        with self._submitted(prompt, options, guide, chooser) as generation:
+        self._keep_opening()
+        with self._submitted(prompt, options, self._session, guide, chooser) as generation:
             self._transcript.extend(prompt[begin:])
-            reading = _AnswerReading(generation, guide, self._transcript, listen)
+            reading = AnswerReading(generation, guide, self._transcript, listen)
             finished = reading.follow()
         self._close(finished, begin, reading.read_tokens)
         if finished.error is not None:
             raise finished.error
-        answer = _answer(finished, reading.said, guide)
+        answer = reading.answer(finished)
         self._owes_syntax = answer.end is AnswerEnd.FAULTY
         return answer
 
@@ -199,16 +227,20 @@ class LocalDialogue:
             sampling=GREEDY,
         )
         ids: list[int] = []
-        with self._submitted(prompt, options) as generation:
-            for event in _events(generation):
-                if isinstance(event, Token):
-                    ids.append(event.id)
-                    listen(Compacting("summary", len(ids), limit))
+        saved = self._engine.snapshot(self._session)
+        try:
+            with self._submitted(prompt, options, self._session) as generation:
+                for event in events_of(generation):
+                    if isinstance(event, Token):
+                        ids.append(event.id)
+                        listen(Compacting("summary", len(ids), limit))
+        finally:
+            self._session = self._engine.new_session(saved)
         _check_ended(generation)
         return self._plain_text(ids).strip()
 
     def shorten(self, summary: str, keep_tokens: int, listen: Listener) -> None:
-        """Drop all but the opening and the tail; Cancelled, or another error, keeps everything."""
+        """Drop all but the opening and the tail; Cancelled, or another error, keeps everything, read as it is."""
         ids = self.transcript.ids
         tail = self._tail_start(keep_tokens)
         turns = Turns(self._version)
@@ -217,15 +249,19 @@ class LocalDialogue:
             *self._tokenizer.encode_segments(turns.instruction(summary)),
             *ids[tail:].tolist(),
         ]
-        options = GenerateOptions(max_tokens=0)
-        with self._submitted(prompt, options) as generation:
-            for event in _events(generation):
+        options, session = GenerateOptions(max_tokens=0), self._engine.new_session(self._opening_state)
+        with self._submitted(prompt, options, session) as generation:
+            for event in events_of(generation):
                 if isinstance(event, Prefilled):
                     listen(Compacting("rebuild", event.processed, event.total))
         _check_ended(generation)
-        self._transcript = Transcript(prompt)
+        self._transcript, self._session = Transcript(prompt), session
         if tail == len(ids):
             self._turns = turns
+
+    def holding(self, generation: Generation) -> "_InHand":
+        """While this is entered, `interrupt` ends the generation; it is over afterwards."""
+        return _InHand(self, generation)
 
     def _say(self, segments: Segments) -> None:
         self._pending += segments
@@ -240,6 +276,12 @@ class LocalDialogue:
         """All that was said, and these."""
         ids: list[int] = self.transcript.ids.tolist()
         return ids + self._tokenizer.encode_segments(segments)
+
+    def _keep_opening(self) -> None:
+        """Where the engine has read the opening and no more, its state is kept: a shortened session begins with it."""
+        if self._opening_state is None and getattr(self._session, "position", 0) == self.opening_length:
+            saved = self._engine.snapshot(self._session)
+            self._opening_state = replace(saved, state=saved.state and saved.state.packed())
 
     def _room(self, prompt: Sequence[int], reserve: int) -> int:
         """How many tokens an answer may have; the engine keeps one for itself."""
@@ -259,11 +301,12 @@ class LocalDialogue:
         self,
         prompt: Sequence[int],
         options: GenerateOptions,
+        session: Any,
         guide: Guide | None = None,
         chooser: Chooser | None = None,
     ) -> "_InHand":
-        generation = self._engine.submit(prompt, options, session=self.session, guide=guide, chooser=chooser)
-        return _InHand(self, generation)
+        generation = self._engine.submit(prompt, options, session=session, guide=guide, chooser=chooser)
+        return self.holding(generation)
 
     def hold(self, generation: Generation | None) -> None:
         """What `interrupt` ends from now on."""
@@ -306,91 +349,6 @@ class _InHand:
     def __exit__(self, *error: Any) -> None:
         self._generation.__exit__(*error)
         self._dialogue.hold(None)
-
-
-class _AnswerReading:
-    """Follows one answer to its end, on the agent's thread."""
-
-    def __init__(self, generation: Generation, guide: AnswerGuide, transcript: Transcript, listen: Listener) -> None:
-        self.said = AnswerText()
-        self.read_tokens = 0
-        self._generation = generation
-        self._guide = guide
-        self._transcript = transcript
-        self._listen = listen
-        self._began_s = self._drawing_s = time.monotonic()
-        self._num_drawn = 0
-        self._reused: int | None = None
-
-    def follow(self) -> Finished:
-        """Tell everything as it comes."""
-        for event in _events(self._generation):
-            match event:
-                case Prefilled():
-                    self._tell_reading(event)
-                case Token():
-                    self._take_token(event.id)
-                case Finished():
-                    self._tell(self._guide.finish(_backend_reason(event, self._guide.fault)))
-                    return event
-        raise AssertionError("a generation ends with Finished")
-
-    def _tell_reading(self, event: Prefilled) -> None:
-        self.read_tokens = event.processed
-        if self._reused is None:
-            self._reused = event.processed
-        self._drawing_s = time.monotonic()
-        total, done = event.total - self._reused, event.processed - self._reused
-        self._listen(Reading(done, total, self._reused, self._drawing_s - self._began_s))
-
-    def _take_token(self, token: int) -> None:
-        self._transcript.extend((token,))
-        self._num_drawn += 1
-        heard = self._guide.take(_WAIT_S)
-        while heard is None and not self._generation.is_finished:
-            heard = self._guide.take(_WAIT_S)
-        if heard is not None:
-            self._tell(heard.events)
-            is_greedy = heard.is_greedy
-            self._listen(Drawn(self._num_drawn, time.monotonic() - self._drawing_s, is_greedy))
-
-    def _tell(self, events: Sequence[Event]) -> None:
-        for event in events:
-            self.said.take(event)
-            self._listen(event)
-
-
-def _events(generation: Generation) -> Iterator[EngineEvent]:
-    """Up to and with `Finished`, whose error is not raised here."""
-    while (event := generation.next_event(None)) is not None:
-        yield event
-        if isinstance(event, Finished):
-            return
-
-
-def _backend_reason(finished: Finished, fault: Fault | None) -> BackendReason:
-    """Only an end that the model meant closes what it left open."""
-    is_meant = finished.reason is FinishReason.STOP and fault is None
-    return BackendReason.STOP if is_meant else BackendReason.LENGTH
-
-
-def _answer(finished: Finished, said: AnswerText, guide: AnswerGuide) -> Answer:
-    end, fault = _end(finished, said, guide.fault)
-    return Answer(end, said.text, said.reasoning, said.calls, fault, finished.generated_tokens)
-
-
-def _end(finished: Finished, said: AnswerText, fault: Fault | None) -> tuple[AnswerEnd, str]:
-    if finished.reason is FinishReason.CANCELLED:
-        return AnswerEnd.INTERRUPTED, ""
-    if finished.reason is FinishReason.LENGTH:
-        return AnswerEnd.LENGTH, ""
-    if fault is not None:
-        return fault.end, fault.text
-    if said.calls:
-        return AnswerEnd.CALLS, ""
-    if _CALLS_AS_TEXT.search(said.text):
-        return AnswerEnd.FAULTY, "a block of calls was written as text, which calls nothing"
-    return AnswerEnd.DONE, ""
 
 
 def _check_ended(generation: Generation) -> None:

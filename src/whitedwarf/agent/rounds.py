@@ -20,7 +20,7 @@ from whitedwarf.agent.tool import Toolbox
 from whitedwarf.agent.tool_calls import ERROR, ToolCalls
 from whitedwarf.errors import Cancelled, WhitedwarfError
 
-_FRAME_TOKENS = 8  # about what stands around a result or the user's words
+_FRAME_TOKENS = 24  # more than what stands around a result or the user's words
 _SETTLED = (AnswerEnd.DONE, AnswerEnd.LENGTH, AnswerEnd.INTERRUPTED)
 
 
@@ -74,7 +74,7 @@ class Rounds:
             self._dialogue.instruct(date_line(datetime.now().astimezone(), self.settings.workspace))
             self._is_dated = True
         if not self._say(text):
-            return AnswerEnd.LENGTH
+            return AnswerEnd.INTERRUPTED if self._interrupted.is_set() else AnswerEnd.LENGTH
         while True:
             self._at_safe_point()
             if self._interrupted.is_set():
@@ -101,6 +101,8 @@ class Rounds:
             raise WhitedwarfError("the model wrote no summary, so nothing was dropped")
         before = dialogue.used_tokens
         dialogue.shorten(summary_note(summary), tail_tokens(dialogue.context_length), self._listen)
+        if standing := self._toolbox.standing():
+            dialogue.instruct(standing)
         self._forget()
         self._listen(Notice(f"The context was shortened from {before} to {dialogue.used_tokens} tokens."))
 
@@ -146,7 +148,13 @@ class Rounds:
         self._dialogue.report(self._fitting(results, note), note)
 
     def _fitting(self, results: Sequence[Result], note: str) -> list[Result]:
-        """The results, of which the longest are replaced until all fit."""
+        """The results, of which the longest are replaced until all fit; named, if the calls may have been dropped."""
+        fitting = self._reduced(results, note)
+        if self._has_answered:
+            return fitting
+        return [replace(one, text=_named(number, one)) for number, one in enumerate(fitting, 1)]
+
+    def _reduced(self, results: Sequence[Result], note: str) -> list[Result]:
         fitting = list(results)
         sizes = [self._dialogue.count(result.text) + _FRAME_TOKENS for result in fitting]
         rest = self._dialogue.count(note)
@@ -162,7 +170,7 @@ class Rounds:
         return fitting
 
     def _too_large(self, tokens: int) -> str:
-        free = max(0, self._dialogue.context_length - self._dialogue.used_tokens - self.settings.result_reserve_tokens)
+        free = max(0, self._dialogue.context_length - self._dialogue.used_tokens - self._reserve)
         return (
             f"{ERROR}the result has {tokens} tokens and the context has room for {free}; the call was carried out, ask "
             "for a smaller part of its output"
@@ -183,7 +191,12 @@ class Rounds:
 
     def _fits(self, tokens: int) -> bool:
         used = self._dialogue.used_tokens
-        return used + tokens + self.settings.result_reserve_tokens <= self._dialogue.context_length
+        return used + tokens + self._reserve <= self._dialogue.context_length
+
+    @property
+    def _reserve(self) -> int:
+        """What has to stay free for an answer: less where the context itself is small."""
+        return min(self.settings.reserve_tokens, self._dialogue.context_length // 8)
 
     def _remind(self) -> None:
         dialogue, settings = self._dialogue, self.settings
@@ -195,6 +208,10 @@ class Rounds:
     def _stopped(self, notice: str) -> AnswerEnd:
         self._listen(Notice(notice))
         return AnswerEnd.INTERRUPTED
+
+
+def _named(number: int, result: Result) -> str:
+    return f"Tool result {number} ({result.call.name}):\n{result.text}"
 
 
 def _what_it_knows(answer: Answer) -> str:

@@ -53,8 +53,6 @@ class SessionFacts:
     tools: tuple[str, ...] = ()
     model: str = ""  # a name, for people
     weights: int = 0
-    system_tokens: int = 0  # so many of the first are the system's
-    reminded_at: int = 0  # where the system's words were last said, for the next reminder
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +112,6 @@ def _to_json(facts: SessionFacts) -> dict[str, Any]:
         "tools": list(facts.tools),
         "model": facts.model,
         "weights": facts.weights,
-        "system_tokens": facts.system_tokens,
-        "reminded_at": facts.reminded_at,
     }
 
 
@@ -138,8 +134,6 @@ def _from_json(found: dict[str, Any]) -> SessionFacts:
         tools=tuple(_is(tool, str) for tool in tools),
         model=_is(found.get("model", ""), str),
         weights=_is(found.get("weights", 0), int),
-        system_tokens=_is(found.get("system_tokens", 0), int),
-        reminded_at=_is(found.get("reminded_at", 0), int),
     )
 
 

@@ -47,12 +47,21 @@ class StateForm:
 
     def __init__(self, settings: StoreSettings, model: Transformer | None, weights: int) -> None:
         """`weights` is the mark of the model without steering."""
-        self.settings = settings
         self.weights = weights
+        self.change_model(settings, model)
+
+    def change_model(self, settings: StoreSettings, model: Transformer | None) -> None:
+        """The same weights under another steering; nothing must be on its way to disk meanwhile."""
+        self.settings = settings
         self.steering = None if model is None else model.steering
         self._arrays: dict[PayloadKind, SessionArrays | PackedArrays] = {}
         if model is not None:
             self._arrays = {PayloadKind.DS4: SessionArrays(model), PayloadKind.PACKED: PackedArrays(model)}
+
+    @property
+    def keeps_states(self) -> bool:
+        """Whether there is a model."""
+        return bool(self._arrays)
 
     @property
     def digest(self) -> str:

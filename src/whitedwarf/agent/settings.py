@@ -18,4 +18,4 @@ class AgentSettings:
     workspace: str = ""  # told to the model with the date
     reminder_after_tokens: int = 50_000
     compact_at: float = 0.85  # of the context
-    result_reserve_tokens: int = 1024  # have to be free behind a tool's result
+    reserve_tokens: int = 1024  # have to be free behind what is said, or an eighth of a small context

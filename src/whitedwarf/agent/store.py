@@ -12,7 +12,7 @@ import re
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -100,17 +100,30 @@ class SessionStore:
         model: Transformer | None,
         *,
         weights: int = 0,
+        mark_of: Callable[[Transformer], int] = lambda model: 0,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`weights` is the mark of the model without steering, `settings.model_mark` that with it; without a model no
-        states are kept. Makes the folder, private. Raises OSError."""
+        """`weights` is the mark of the model without steering, `settings.model_mark` that with it, `mark_of` gives that
+        of the same weights under another one. Without a model no states are kept. Makes the folder, private. Raises
+        OSError."""
         self.settings = settings
+        self._mark_of = mark_of
         self._clock = clock
         self._form = StateForm(settings, model, weights)
         self._tokenizer = tokenizer
         self._words = TokenWords(tokenizer)
         self._directory = Directory(settings.directory, log.info, Tally(), _no_entry)
         self._sweep()
+
+    def change_model(self, model: Transformer) -> None:
+        """The same weights under another steering; nothing must be on its way to disk meanwhile."""
+        self.settings = replace(self.settings, model_mark=self._mark_of(model))
+        self._form.change_model(self.settings, model)
+
+    @property
+    def keeps_states(self) -> bool:
+        """Whether there is a model whose states can be kept."""
+        return self._form.keeps_states
 
     def listing(self) -> Listing:
         """Opens every file, but reads of none its state."""
@@ -217,7 +230,7 @@ class SessionStore:
         payload = self._form.payload(saved)
         if payload is None:
             return
-        now, facts = int(self._clock()), self._form.true(SessionFacts(system_tokens=len(saved.ids)))
+        now, facts = int(self._clock()), self._form.true(SessionFacts())
         text, kept = self._words.text(saved.ids), Kept(saved.ids, facts)
         self._directory.write(SYSTEM_PROMPT, parts_of(self._form, text, None, kept, payload, now, now))
 
@@ -304,7 +317,12 @@ class SessionStore:
         )
 
     def _journal(self, session_id: str) -> Journal:
-        return Journal(self._journal_path(session_id), session_id[:SHORT_ID])
+        """The session is this process's; what a writer that was killed left of it goes."""
+        journal = Journal(self._journal_path(session_id), session_id[:SHORT_ID])
+        for path in self.settings.directory.glob(f"{session_id}.kv.tmp.*"):
+            with suppress(OSError):
+                path.unlink()
+        return journal
 
     def _path(self, session_id: str) -> Path:
         return self._directory.path_of(session_id)

@@ -1,7 +1,8 @@
 """From a model to the store of its sessions."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,35 +26,32 @@ def open_store(
     clock: Callable[[], float] = time.time,
 ) -> SessionStore:
     """The sessions of this model, under the steering that it is under. UsageError where there can be no folder."""
-    settings = StoreSettings(
-        _folder(folder),
-        layout_of(model),
-        quant_bits(gguf),
-        model_id(model),
-        model_mark(gguf, arithmetic_of(model, quality=quality)),
-    )
-    weights = model_mark(gguf, arithmetic_of(replace(model, steering=None), quality=quality))
-    return _opened(settings, tokenizer, model, weights, clock)
+
+    def mark_of(model: Transformer) -> int:
+        return model_mark(gguf, arithmetic_of(model, quality=quality))
+
+    path = _folder(folder)
+    settings = StoreSettings(path, layout_of(model), quant_bits(gguf), model_id(model), mark_of(model))
+    weights = mark_of(replace(model, steering=None))
+    with _told(path):
+        return SessionStore(settings, tokenizer, model, weights=weights, mark_of=mark_of, clock=clock)
 
 
 def open_stateless_store(tokenizer: Tokenizer, context_length: int, folder: Path = DEFAULT_FOLDER) -> SessionStore:
     """Where no model is, as behind a script: tokens are kept, states are not."""
     layout = Layout((), 0, 0, tokenizer.vocab_size, 0, context_length)
-    return _opened(StoreSettings(_folder(folder), layout), tokenizer, None, 0, time.time)
+    path = _folder(folder)
+    with _told(path):
+        return SessionStore(StoreSettings(path, layout), tokenizer, None)
 
 
-def _opened(
-    settings: StoreSettings,
-    tokenizer: Tokenizer,
-    model: Transformer | None,
-    weights: int,
-    clock: Callable[[], float],
-) -> SessionStore:
+@contextmanager
+def _told(folder: Path) -> Iterator[None]:
     try:
-        return SessionStore(settings, tokenizer, model, weights=weights, clock=clock)
+        yield
     except OSError as error:
         raise UsageError(
-            f"sessions cannot be kept in {settings.directory}: {error.strerror or error}; name another folder"
+            f"sessions cannot be kept in {folder}: {error.strerror or error}; name another folder"
         ) from error
 
 

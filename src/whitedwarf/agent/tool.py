@@ -120,6 +120,10 @@ class Tool(ABC):
         """Why the user has to be asked even where the tool is allowed already; empty for a usual call. Never raises."""
         return ""
 
+    def standing(self) -> str:
+        """What of it goes on, such as jobs that run; told to the model when the words about it may be dropped."""
+        return ""
+
     def close(self) -> None:  # noqa: B027  (most hold nothing)
         """End what the tool has running; more than once is well."""
 
@@ -155,6 +159,10 @@ class Toolbox:
     def definitions(self) -> tuple[ToolDefinition, ...]:
         """For the prompt, in their order."""
         return tuple(tool.definition for tool in self.tools.values())
+
+    def standing(self) -> str:
+        """What of any of them goes on; empty where nothing does."""
+        return "\n".join(text for tool in self.tools.values() if (text := tool.standing()))
 
     def close(self) -> None:
         """End what any of them has running."""

@@ -10,13 +10,12 @@ from whitedwarf.cli.line_editor import is_interactive, read_lines
 from whitedwarf.cli.loading import LoadedModel, note
 from whitedwarf.cli.progress import speeds_text
 from whitedwarf.cli.prompt_text import read_text
-from whitedwarf.cli.steer_command import asked_steering
-from whitedwarf.cli.steering_flags import SteeringWish
 from whitedwarf.cli.transcript import Transcript
 from whitedwarf.config import SamplingSettings
 from whitedwarf.conversation.thinking import MAX_THINKING_CONTEXT, Thinking
 from whitedwarf.engine.engine import Engine
 from whitedwarf.errors import EngineClosedError, UsageError, WhitedwarfError
+from whitedwarf.model.steering_wish import SteeringWish, asked_steering
 from whitedwarf.prompt.tokenizer import Tokenizer
 
 HELP = """\
@@ -132,7 +131,8 @@ class Repl:
         """The chat goes on; all of it is read again, because states under another steering are of no use."""
         if argument.strip():
             wish = asked_steering(argument, self._wish)
-            loaded = self._loaded.steered(None if wish is None else wish.steering(self._loaded))
+            config = self._loaded.transformer.config
+            loaded = self._loaded.steered(None if wish is None else wish.steering(config, note))
             self._engine.close()
             self._loaded, self._wish = loaded, wish
             self._run_engine()

@@ -16,12 +16,12 @@ from whitedwarf.cli.scoring import check_fits
 from whitedwarf.cli.steer_build import DEFAULT_SYSTEM
 from whitedwarf.cli.steer_cases import Case, Row, judged, table
 from whitedwarf.cli.steer_prompts import SteerPrompt, read_prompts
-from whitedwarf.cli.steering_flags import check_directions, open_directions
 from whitedwarf.config import DEFAULT_MODEL, POSITIVE, ModelSettings
 from whitedwarf.conversation.thinking import Thinking
 from whitedwarf.engine.request import GREEDY, GenerateOptions
 from whitedwarf.errors import UsageError
 from whitedwarf.model.steering import MAX_SCALE, Steering
+from whitedwarf.model.steering_wish import check_directions, open_directions
 from whitedwarf.prompt.special import SpecialToken
 
 SCALES = "-2,-1.5,-1,-0.5,0,0.5,1,1.5,2"
@@ -71,7 +71,7 @@ def command(
     loaded = open_model(model)
     if out is not None:
         check_output(out, loaded.gguf.paths)
-    directions = open_directions(file, loaded)
+    directions = open_directions(file, loaded.transformer.config)
     cases = _cases(asked, loaded, system, Thinking.HIGH if think else Thinking.NONE)
     models = ((scale, _steered(loaded, directions, scale, component)) for scale in steps)
     rows = [row for scale, steered in models for row in _tried(steered, scale, cases, answers or 0)]

@@ -122,6 +122,24 @@ class Engine:
         with self._loop.holding(session.lane):
             return session.snapshot()
 
+    def change_model(self, model: Model) -> None:
+        """Answer with this model from now on, such as the same one under another steering. Sessions made before belong
+        to another engine then, and their snapshots to another model.
+
+        EngineBusyError while a request waits or runs; UsageError where prefixes are remembered, which are of the model
+        before, or when the model has another vocabulary or context.
+        """
+        if self._prefixes.is_on:
+            raise UsageError(
+                "this engine remembers what its model has read, so it keeps its model: make another engine"
+            )
+        if (model.config.vocab_size, model.config.context_length) != (self.vocab_size, self.context_length):
+            raise UsageError("expected a model of the same vocabulary and context: make another engine for this one")
+        prefixes = Prefixes(model, 0, 0)
+        with self._loop.holding():
+            self._loop.change_model(model, prefixes)
+            self._model, self._prefixes = model, prefixes
+
     def submit(
         self,
         ids: Sequence[int] | Ids,

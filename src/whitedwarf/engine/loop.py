@@ -64,17 +64,22 @@ class Loop:
             self._changed.notify()
 
     @contextmanager
-    def holding(self, lane: int) -> Iterator[None]:
-        """Let no request of `lane` begin meanwhile; EngineBusyError while one waits or runs.
+    def holding(self, lane: int | None = None) -> Iterator[None]:
+        """Let no request of `lane`, or none at all, begin meanwhile; EngineBusyError while one waits or runs.
 
         One that has told its end counts no more: this waits until the engine's thread has let go of it.
         """
         with self._changed:
-            mine = [job for job in (*self._waiting, *self._running) if job.session.lane == lane]
+            mine = [job for job in (*self._waiting, *self._running) if lane in (None, job.session.lane)]
             if any(not job.is_ended for job in mine):
-                raise EngineBusyError("a request of this session is waiting or running: end it, or wait for its end")
+                whose = "a request" if lane is None else "a request of this session"
+                raise EngineBusyError(f"{whose} is waiting or running: end it, or wait for its end")
             self._changed.wait_for(lambda: not any(job in self._running or job in self._waiting for job in mine))
             yield
+
+    def change_model(self, model: Model, prefixes: Prefixes) -> None:
+        """From now on; only inside `holding()`."""
+        self._model, self._prefixes = model, prefixes
 
     def close(self, closing: Closing) -> None:
         """Take no more requests and stop when those accepted have ended; CANCEL after DRAIN hurries it up."""

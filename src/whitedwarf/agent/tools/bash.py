@@ -39,6 +39,11 @@ class Bash(Tool):
         """The whole command."""
         return str(arguments.values.get("command", ""))
 
+    def standing(self) -> str:
+        """The jobs that bash_status knows."""
+        jobs = [f"job {job.number}, pid {job.pid}: {job.command[:200]!r}" for job in self.jobs.known]
+        return "\n".join(["Jobs of bash that bash_status can tell about:", *jobs]) if jobs else ""
+
     def close(self) -> None:
         """End all jobs."""
         self.jobs.close()
