@@ -1,5 +1,6 @@
 """A conversation in this process: what is said, drawn and closed stands in the transcript, and is read once."""
 
+import itertools
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 
 from agent.scripted_agent import PATIENCE_S, QUICK, Ear, NoChecks, block, call, engine_of, scripted, segments_of
+from fakes.models import FakeModel
 from whitedwarf.agent.dialogue import Answer, Call, Result
 from whitedwarf.agent.events import AnswerEnd, Compacting, Drawn, ParameterText, Reading
 from whitedwarf.agent.local_dialogue import LocalDialogue
@@ -14,6 +16,7 @@ from whitedwarf.agent.settings import AgentSettings
 from whitedwarf.conversation.events import ReasoningDelta, TextDelta, ToolCallFinished
 from whitedwarf.conversation.thinking import Thinking
 from whitedwarf.conversation.tools import ToolDefinition
+from whitedwarf.engine.engine import Engine
 from whitedwarf.engine.request import FinishReason, GenerateOptions
 from whitedwarf.engine.script import ScriptedAnswer
 from whitedwarf.engine.scripted import ScriptedEngine
@@ -232,6 +235,29 @@ def test_a_check_that_breaks_is_an_error_and_the_answer_is_closed(tokenizer: Tok
     with engine, pytest.raises(BackendError):
         asked(dialogue, checks=Broken())
     assert said(dialogue, tokenizer).endswith("a.py</｜DSML｜<｜end▁of▁sentence｜>")
+
+
+def test_a_model_that_fails_in_an_answer_leaves_the_conversation_whole(tokenizer: Tokenizer) -> None:
+    passes = itertools.count()
+
+    def fail_once(spans: object) -> None:
+        if next(passes) == 4:
+            raise RuntimeError("a bit fell over")
+
+    model = FakeModel(vocab_size=tokenizer.vocab_size, context_length=4096, before_forward=fail_once)
+    with Engine(model) as engine:
+        dialogue = LocalDialogue(engine, tokenizer, ModelVersion.V4, QUICK)
+        dialogue.begin("You help.", [], "")
+        dialogue.say("Go.")
+        with pytest.raises(BackendError, match="a bit fell over"):
+            dialogue.answer(Ear(), NoChecks(), 9)
+        ids = dialogue.transcript.ids.tolist()
+        assert ids[-1] == tokenizer.special_id(SpecialToken.EOS)
+        ear = Ear()
+        dialogue.say("Again.")
+        assert dialogue.answer(ear, NoChecks(), 3).tokens <= 3
+        assert ear.of(Reading)[0].reused == 0  # what failed is not trusted
+        assert dialogue.transcript.ids[: len(ids)].tolist() == ids
 
 
 # interruption
