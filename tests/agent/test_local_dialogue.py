@@ -265,6 +265,18 @@ def test_an_answer_that_is_interrupted_while_the_prompt_is_read_never_began(toke
     assert said(dialogue, tokenizer).startswith("<｜User｜>Go on.\n\nGo on.<｜Assistant｜></think>Yes.")
 
 
+@pytest.mark.parametrize(("settings", "closing"), [(QUICK, "</think>"), (THOUGHTFUL, "<think></think>")])
+def test_an_answer_whose_beginning_was_read_is_closed_though_nothing_was_drawn(
+    tokenizer: Tokenizer, settings: AgentSettings, closing: str
+) -> None:
+    dialogue, engine = begun(tokenizer, scripted(tokenizer, "x", delay_s=30.0), settings=settings)
+    ear = interrupting(dialogue, lambda event: isinstance(event, Reading) and event.done == event.total)
+    with engine:
+        answer = asked(dialogue, ear)
+    assert (answer.end, answer.tokens) == (AnswerEnd.INTERRUPTED, 0)
+    assert said(dialogue, tokenizer) == f"<｜User｜>Go on.<｜Assistant｜>{closing}<｜end▁of▁sentence｜>"
+
+
 def test_without_an_answer_in_hand_there_is_nothing_to_interrupt(tokenizer: Tokenizer) -> None:
     dialogue, engine = begun(tokenizer, scripted(tokenizer, "Yes."))
     with engine:
@@ -382,6 +394,21 @@ def test_the_extra_text_stands_in_the_opening_as_text(tokenizer: Tokenizer) -> N
         assert tokenizer.special_id(CLOSE) not in ids
         assert tokenizer.decode(ids).endswith("You help.\n\nSay </think> often.")
         assert dialogue.opening_length == len(ids)
+
+
+@pytest.mark.parametrize("version", ModelVersion)
+@pytest.mark.parametrize("system", ["", "You help."])
+@pytest.mark.parametrize("settings", [QUICK, THOUGHTFUL])
+def test_the_opening_ends_where_the_first_words_begin(
+    tokenizer: Tokenizer, version: ModelVersion, system: str, settings: AgentSettings
+) -> None:
+    with engine_of(tokenizer, scripted(tokenizer, "x")) as engine:
+        dialogue = LocalDialogue(engine, tokenizer, version, settings)
+        dialogue.begin(system, [], "")
+        opening = len(dialogue.transcript)
+        for speak in (dialogue.say, dialogue.instruct, dialogue.say):
+            speak("Go.")
+            assert dialogue.opening_length == opening
 
 
 def test_options_of_an_answer_are_those_of_the_settings(tokenizer: Tokenizer) -> None:

@@ -48,6 +48,9 @@ class Fault:
     text: str
 
 
+CUT_OFF = Fault(AnswerEnd.FAULTY, _FAULTS[RepairKind.TRUNCATED_CALL])
+
+
 @dataclass(frozen=True, slots=True)
 class Heard:
     """What a token told, and how the next one is drawn."""
@@ -94,6 +97,11 @@ class AnswerGuide:
         finally:
             self._heard.put(Heard(events, course.is_greedy))
         return course if self.fault is None else _OVER
+
+    @property
+    def is_within_block(self) -> bool:
+        """Whether a block of calls was opened, and not closed."""
+        return self._calls.course.is_inside_call
 
     def take(self, timeout_s: float) -> Heard | None:
         """What the next token told; None where it has not come."""

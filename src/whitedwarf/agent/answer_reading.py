@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 
-from whitedwarf.agent.answer_guide import AnswerGuide, Fault
+from whitedwarf.agent.answer_guide import CUT_OFF, AnswerGuide, Fault
 from whitedwarf.agent.answer_text import AnswerText
 from whitedwarf.agent.dialogue import Answer
 from whitedwarf.agent.events import AnswerEnd, Drawn, Event, Listener, Reading
@@ -51,8 +51,9 @@ class AnswerReading:
 
     def answer(self, finished: Finished) -> Answer:
         """What it came to."""
-        end, fault = _end(finished, self.said, self._guide.fault)
         said = self.said
+        is_cut = self._guide.is_within_block and not said.calls  # the model ended it before any call
+        end, fault = _end(finished, said, self._guide.fault or (CUT_OFF if is_cut else None))
         return Answer(end, said.text, said.reasoning, said.calls, fault, finished.generated_tokens)
 
     def _tell_reading(self, event: Prefilled) -> None:

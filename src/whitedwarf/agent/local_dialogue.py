@@ -7,6 +7,7 @@ is closed, so what follows is read and nothing before it ever again. `used_token
 import copy
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -62,7 +63,7 @@ class LocalDialogue:
     def __init__(
         self, engine: SessionEngine, tokenizer: Tokenizer, version: ModelVersion, settings: AgentSettings
     ) -> None:
-        self.session: Any = engine.new_session()
+        self._session: Any = engine.new_session()
         self.settings = settings
         self._engine = engine
         self._tokenizer = tokenizer
@@ -75,6 +76,7 @@ class LocalDialogue:
         self._pending_ids: list[int] | None = []
         self._system = ""
         self._tools: tuple[ToolDefinition, ...] = ()
+        self._opening_state: SessionSnapshot | None = None
         self._owes_syntax = False  # the last answer's calls could not be read
         self._in_hand: Generation | None = None
         self._lock = threading.Lock()  # guards what is in hand
@@ -103,6 +105,15 @@ class LocalDialogue:
         self._is_thinking = value
 
     @property
+    def session(self) -> Any:
+        """The engine's, with what it has read. Another one may be of another model: nothing is kept beside it."""
+        return self._session
+
+    @session.setter
+    def session(self, value: Any) -> None:
+        self._session, self._opening_state = value, None
+
+    @property
     def transcript(self) -> Transcript:
         """All that was said, in tokens."""
         self._transcript.extend(self._said_ids())
@@ -128,10 +139,11 @@ class LocalDialogue:
     def opening_length(self) -> int:
         """How many tokens the system's part at the beginning has."""
         ids = self.transcript.ids
-        begins = (SpecialToken.USER, SpecialToken.ASSISTANT, SpecialToken.LATEST_REMINDER, SpecialToken.SYSTEM)
+        marks = {SpecialToken.USER, SpecialToken.ASSISTANT, SpecialToken.LATEST_REMINDER, SpecialToken.SYSTEM}
         known = self._tokenizer.vocabulary.special_ids
-        marks = {known[token] for token in begins if token in known}
-        later = (place for place in range(2, len(ids)) if int(ids[place]) in marks)  # V4.1 opens with such a token
+        begins = {known[token] for token in marks if token in known}
+        opens_so = self._version is ModelVersion.V41 and ids[1:2].tolist() == [known.get(SpecialToken.SYSTEM)]
+        later = (place for place in range(2 if opens_so else 1, len(ids)) if int(ids[place]) in begins)
         return next(later, len(ids))
 
     def begin(self, system: str, tools: Sequence[ToolDefinition], extra: str) -> None:
@@ -183,7 +195,8 @@ class LocalDialogue:
             stop_ids=frozenset({self._eos}),
             sampling=self.settings.sampling,
         )
-        with self._submitted(prompt, options, guide, chooser) as generation:
+        self._keep_opening()
+        with self._submitted(prompt, options, self._session, guide, chooser) as generation:
             self._transcript.extend(prompt[begin:])
             reading = AnswerReading(generation, guide, self._transcript, listen)
             finished = reading.follow()
@@ -214,16 +227,20 @@ class LocalDialogue:
             sampling=GREEDY,
         )
         ids: list[int] = []
-        with self._submitted(prompt, options) as generation:
-            for event in events_of(generation):
-                if isinstance(event, Token):
-                    ids.append(event.id)
-                    listen(Compacting("summary", len(ids), limit))
+        saved = self._engine.snapshot(self._session)
+        try:
+            with self._submitted(prompt, options, self._session) as generation:
+                for event in events_of(generation):
+                    if isinstance(event, Token):
+                        ids.append(event.id)
+                        listen(Compacting("summary", len(ids), limit))
+        finally:
+            self._session = self._engine.new_session(saved)
         _check_ended(generation)
         return self._plain_text(ids).strip()
 
     def shorten(self, summary: str, keep_tokens: int, listen: Listener) -> None:
-        """Drop all but the opening and the tail; Cancelled, or another error, keeps everything."""
+        """Drop all but the opening and the tail; Cancelled, or another error, keeps everything, read as it is."""
         ids = self.transcript.ids
         tail = self._tail_start(keep_tokens)
         turns = Turns(self._version)
@@ -232,13 +249,13 @@ class LocalDialogue:
             *self._tokenizer.encode_segments(turns.instruction(summary)),
             *ids[tail:].tolist(),
         ]
-        options = GenerateOptions(max_tokens=0)
-        with self._submitted(prompt, options) as generation:
+        options, session = GenerateOptions(max_tokens=0), self._engine.new_session(self._opening_state)
+        with self._submitted(prompt, options, session) as generation:
             for event in events_of(generation):
                 if isinstance(event, Prefilled):
                     listen(Compacting("rebuild", event.processed, event.total))
         _check_ended(generation)
-        self._transcript = Transcript(prompt)
+        self._transcript, self._session = Transcript(prompt), session
         if tail == len(ids):
             self._turns = turns
 
@@ -260,6 +277,12 @@ class LocalDialogue:
         ids: list[int] = self.transcript.ids.tolist()
         return ids + self._tokenizer.encode_segments(segments)
 
+    def _keep_opening(self) -> None:
+        """Where the engine has read the opening and no more, its state is kept: a shortened session begins with it."""
+        if self._opening_state is None and getattr(self._session, "position", 0) == self.opening_length:
+            saved = self._engine.snapshot(self._session)
+            self._opening_state = replace(saved, state=saved.state and saved.state.packed())
+
     def _room(self, prompt: Sequence[int], reserve: int) -> int:
         """How many tokens an answer may have; the engine keeps one for itself."""
         room = self.context_length - len(prompt) - 1 - reserve
@@ -278,10 +301,11 @@ class LocalDialogue:
         self,
         prompt: Sequence[int],
         options: GenerateOptions,
+        session: Any,
         guide: Guide | None = None,
         chooser: Chooser | None = None,
     ) -> "_InHand":
-        generation = self._engine.submit(prompt, options, session=self.session, guide=guide, chooser=chooser)
+        generation = self._engine.submit(prompt, options, session=session, guide=guide, chooser=chooser)
         return self.holding(generation)
 
     def hold(self, generation: Generation | None) -> None:
