@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -440,3 +441,47 @@ def test_help_is_instant_and_complete(run: Run) -> None:
         "--power",
     ):
         assert flag in done.stdout
+
+
+def test_the_full_screen_on_a_terminal(environment: dict[str, str], tmp_path: Path) -> None:
+    with chat_server(says("It is here.")) as server:
+        child = pexpect.spawn(
+            sys.executable,
+            ["-m", "whitedwarf", "agent", "--url", server.url],
+            cwd=str(tmp_path),
+            env={**environment, "TERM": "xterm-256color"},
+            encoding="utf-8",
+            timeout=60,
+            dimensions=(24, 80),
+        )
+        try:
+            child.expect("ready")
+            child.send("Where is it?\r")
+            child.expect("It is here.")
+            child.expect("ready")
+            child.send("\x04")
+            assert end_of(child) == 0
+        finally:
+            child.close(force=True)
+
+
+def test_our_own_server_with_nano_is_a_model_for_the_agent(
+    run: Run, environment: dict[str, str], tmp_path: Path
+) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "whitedwarf", "serve", "--port", "0"],
+        stderr=subprocess.PIPE,
+        env=environment,
+        cwd=tmp_path,
+        text=True,
+    )
+    assert process.stderr is not None
+    try:
+        url = next(found[1] for line in process.stderr if (found := re.search(r"(http://127\.0\.0\.1:\d+)", line)))
+        flags = ["--url", url, "--print", "--nothink", "--temp", "0"]
+        done = run("agent", *flags, "-p", "What is the capital of France?")
+        assert (done.returncode, "Paris" in done.stdout) == (0, True), done.stderr
+        assert "32768 tokens" in done.stderr
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)

@@ -79,7 +79,7 @@ class Ends:
     """Standard streams with or without a terminal."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, is_terminal: bool, term: str = "xterm") -> None:
-        for name in ("stdin", "stdout"):
+        for name in ("stdin", "stdout", "stderr"):
             monkeypatch.setattr(getattr(sys, name), "isatty", lambda: is_terminal, raising=False)
         monkeypatch.setenv("TERM", term)
         monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((80, 24)))

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import logging
 import os
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from whitedwarf.agent.events import AnswerEnd, Drawn, Event, Notice, Reading, ToolBegan, TurnBegan, TurnEnded
 from whitedwarf.agent.secrets import Secrets
-from whitedwarf.cli.agent_trace import AgentTrace
+from whitedwarf.cli.agent_trace import AgentTrace, logged_to
 from whitedwarf.conversation.events import ArgumentsDelta, ReasoningDelta, TextDelta
 from whitedwarf.errors import UsageError
 
@@ -24,7 +25,7 @@ def test_events_become_lines_with_whole_masked_texts(tmp_path: Path) -> None:
     path = tmp_path / "trace.jsonl"
     path.write_text('{"event": "older"}\n')
     path.chmod(0o644)
-    trace = AgentTrace.open(path, SECRETS)
+    trace = AgentTrace.open(path, SECRETS, [].append)
     heard: list[Event] = []
     listen = trace.beside(heard.append)
     events: list[Event] = [
@@ -67,15 +68,33 @@ def test_events_become_lines_with_whole_masked_texts(tmp_path: Path) -> None:
 
 def test_where_no_file_can_be_is_told(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--trace"):
-        AgentTrace.open(tmp_path, SECRETS)
+        AgentTrace.open(tmp_path, SECRETS, [].append)
     with pytest.raises(UsageError, match="--trace"):
-        AgentTrace.open(tmp_path / "none" / "trace", SECRETS)
+        AgentTrace.open(tmp_path / "none" / "trace", SECRETS, [].append)
 
 
-def test_a_full_disk_ends_the_trace_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    trace = AgentTrace.open(tmp_path / "trace", SECRETS)
+def test_what_is_logged_goes_to_the_trace_and_to_no_screen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "trace"
+    trace = AgentTrace.open(path, SECRETS, [].append)
+    log = logging.getLogger("whitedwarf.agent.loop")
+    with logged_to(trace):
+        try:
+            raise ValueError("hunter2-hunter2")
+        except ValueError:
+            log.exception("turn_failed")
+    with logged_to(None):
+        log.error("nobody hears")
+    trace.close()
+    told = lines(path)[-1]
+    assert (told["event"], told["level"]) == ("Log", "ERROR")
+    assert "turn_failed" in str(told["text"])
+    assert "ValueError: [secret]" in str(told["text"])
+    assert capsys.readouterr().err == ""
+
+
+def test_a_full_disk_ends_the_trace_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    trace = AgentTrace.open(tmp_path / "trace", SECRETS, told.append)
 
     def full(descriptor: int, data: bytes) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -85,4 +104,5 @@ def test_a_full_disk_ends_the_trace_and_nothing_else(
     trace.hear(Notice("y"))
     trace.hear(Notice("z"))
     trace.close()
-    assert capsys.readouterr().err.count("the trace ends here") == 1
+    assert len(told) == 1
+    assert "the trace ends here" in told[0]

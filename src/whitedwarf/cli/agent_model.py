@@ -1,6 +1,7 @@
 """The model of `whitedwarf agent`: in this process with its sessions on disk, or behind a URL."""
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -12,6 +13,7 @@ from whitedwarf.agent.local_dialogue import LocalDialogue
 from whitedwarf.agent.loop import Agent
 from whitedwarf.agent.sessions import Sessions, SessionSettings
 from whitedwarf.agent.settings import AgentSettings
+from whitedwarf.agent.steering_switch import SteeringSwitch
 from whitedwarf.agent.store import DEFAULT_FOLDER, SessionStore
 from whitedwarf.agent.store_opening import open_store
 from whitedwarf.cli.loading import note, open_model
@@ -20,6 +22,8 @@ from whitedwarf.config import AGENT_CONTEXT, AgentFlags, AgentModelSettings, Ste
 from whitedwarf.conversation.thinking import MAX_THINKING_CONTEXT
 from whitedwarf.engine.engine import Engine
 from whitedwarf.errors import UsageError
+from whitedwarf.model.steering_wish import SteeringWish
+from whitedwarf.model.transformer import Transformer
 from whitedwarf.prompt.encode import ModelVersion
 from whitedwarf.prompt.tokenizer import Tokenizer
 from whitedwarf.web.endpoint.address import is_overheard
@@ -58,6 +62,9 @@ class LocalModel:
     engine: Engine
     tokenizer: Tokenizer
     store: SessionStore
+    transformer: Transformer
+    wish: SteeringWish | None
+    notice: Callable[[str], None]
 
     def power_percent(self) -> int:
         """As AgentModel."""
@@ -69,7 +76,10 @@ class LocalModel:
 
     def commands(self, agent: Agent, sessions: Sessions | None, confirm: Confirm) -> Commands:
         """As AgentModel."""
-        return Commands(agent, sessions, History(self.tokenizer), confirm, engine=self.engine)
+        steer = None
+        if sessions is not None:
+            steer = SteeringSwitch(self.transformer, self.engine, sessions, self.wish, self.notice)
+        return Commands(agent, sessions, History(self.tokenizer), confirm, engine=self.engine, steer=steer)
 
     def close(self) -> None:
         """End the engine."""
@@ -100,9 +110,13 @@ class ServerModel:
 
 
 def open_local(
-    flags: AgentFlags, settings: AgentModelSettings, steering: SteeringSettings, how: AgentSettings
+    flags: AgentFlags,
+    settings: AgentModelSettings,
+    steering: SteeringSettings,
+    how: AgentSettings,
+    notice: Callable[[str], None],
 ) -> LocalModel:
-    """Load it."""
+    """Load it; `notice` is told what the user should know later on."""
     wish = steering_wish(steering)
     loaded = steered(open_model(settings, default_context=AGENT_CONTEXT), wish)
     tokenizer = loaded.tokenizer()
@@ -121,7 +135,7 @@ def open_local(
     )
     dialogue = LocalDialogue(engine, tokenizer, ModelVersion(settings.recipe.upper()), how)
     name = str(loaded.gguf.metadata.get("general.name") or loaded.gguf.paths[0].name)
-    return LocalModel(name, dialogue, engine, tokenizer, store)
+    return LocalModel(name, dialogue, engine, tokenizer, store, loaded.transformer, wish, notice)
 
 
 def open_server(flags: AgentFlags, settings: AgentModelSettings, how: AgentSettings) -> ServerModel:

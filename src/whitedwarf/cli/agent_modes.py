@@ -41,8 +41,12 @@ def chosen_mode(flags: AgentFlags, text: str | None) -> Mode:
 
 
 def has_screen() -> bool:
-    """Whether a terminal is at both ends that is large and able enough."""
-    if not (sys.stdin.isatty() and sys.stdout.isatty()) or os.environ.get("TERM") in (None, "", "dumb"):
+    """Whether a terminal is at all ends that is large and able enough; the screen is drawn on standard error."""
+    if not all(end.isatty() for end in (sys.stdin, sys.stdout, sys.stderr)) or os.environ.get("TERM") in (
+        None,
+        "",
+        "dumb",
+    ):
         return False
     size = shutil.get_terminal_size()
     return size.columns >= _LEAST_COLUMNS and size.lines >= _LEAST_ROWS

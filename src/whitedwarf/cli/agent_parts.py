@@ -24,7 +24,7 @@ from whitedwarf.agent.workspace import Workspace
 from whitedwarf.cli.agent_model import AgentModel, open_local, open_server
 from whitedwarf.cli.agent_rules import policy_of
 from whitedwarf.cli.agent_tools import Notices, mcp_servers, toolbox_of, workspace_of
-from whitedwarf.cli.agent_trace import AgentTrace
+from whitedwarf.cli.agent_trace import AgentTrace, logged_to
 from whitedwarf.config import AgentFlags, AgentModelSettings, SamplingSettings, SteeringSettings
 from whitedwarf.conversation.thinking import Thinking
 from whitedwarf.engine.request import SamplingOptions
@@ -126,12 +126,15 @@ def open_parts(
     with ExitStack() as opened:
         trace = None
         if flags.trace is not None:
-            trace = AgentTrace.open(flags.trace, Secrets.of(os.environ))
+            trace = AgentTrace.open(flags.trace, Secrets.of(os.environ), notices)
             opened.callback(trace.close)
+        opened.enter_context(logged_to(trace))
         servers = mcp_servers(flags, notices)  # they start while the model loads
         if servers is not None:
             opened.callback(servers.close)
-        made = open_server(flags, model, settings) if flags.url else open_local(flags, model, steering, settings)
+        made: AgentModel = (
+            open_server(flags, model, settings) if flags.url else open_local(flags, model, steering, settings, notices)
+        )
         opened.callback(made.close)
         mcp_tools: list[Tool] = [] if servers is None else servers.tools()
         toolbox = toolbox_of(workspace, mcp_tools)

@@ -5,16 +5,17 @@ cut; a disk that takes no more ends the trace, not the agent.
 """
 
 import json
+import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from whitedwarf.agent.events import Compacting, Drawn, Event, Listener, ParameterText, Reading
 from whitedwarf.agent.secrets import Secrets
-from whitedwarf.cli.loading import note
 from whitedwarf.conversation.events import ArgumentsDelta, ReasoningDelta, TextDelta
 from whitedwarf.errors import UsageError
 
@@ -24,8 +25,16 @@ _UNTOLD = (Drawn, Compacting, ArgumentsDelta, ParameterText)  # told again, whol
 class AgentTrace:
     """One open file."""
 
-    def __init__(self, path: Path, descriptor: int, secrets: Secrets, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        path: Path,
+        descriptor: int,
+        secrets: Secrets,
+        notice: Callable[[str], None],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self._path = path
+        self._notice = notice
         self._secrets = secrets
         self._descriptor = descriptor
         self._clock = clock
@@ -33,14 +42,14 @@ class AgentTrace:
         self._open_kind = ""
 
     @classmethod
-    def open(cls, path: Path, secrets: Secrets) -> "AgentTrace":
-        """UsageError where it cannot be written."""
+    def open(cls, path: Path, secrets: Secrets, notice: Callable[[str], None]) -> "AgentTrace":
+        """UsageError where it cannot be written; `notice` is told when that ends."""
         try:
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
             os.fchmod(descriptor, 0o600)
         except OSError as error:
             raise UsageError(f"--trace {path}: expected a file that can be written; {error.strerror}") from error
-        trace = cls(path, descriptor, secrets)
+        trace = cls(path, descriptor, secrets, notice)
         trace.write({"event": "Began", "pid": os.getpid(), "folder": str(Path.cwd())})
         return trace
 
@@ -77,7 +86,7 @@ class AgentTrace:
             os.write(self._descriptor, line.encode("utf-8", "replace") + b"\n")
         except OSError as error:
             self._end()
-            note(f"--trace {self._path}: {error.strerror}; the trace ends here")
+            self._notice(f"--trace {self._path}: {error.strerror}; the trace ends here")
 
     def close(self) -> None:
         """No more; again does nothing."""
@@ -106,3 +115,28 @@ class AgentTrace:
         kind, self._open_kind = self._open_kind, ""
         if pieces:
             self.write({"event": kind.removesuffix("Delta"), "text": "".join(pieces)})
+
+
+class _Lines(logging.Handler):
+    """Records of the log, as lines of a trace."""
+
+    def __init__(self, trace: AgentTrace) -> None:
+        super().__init__()
+        self._trace = trace
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._trace.write({"event": "Log", "level": record.levelname, "text": self.format(record)})
+
+
+@contextmanager
+def logged_to(trace: AgentTrace | None) -> Iterator[None]:
+    """While inside, what our parts log, tracebacks too, goes to the trace, and to no screen."""
+    logger = logging.getLogger("whitedwarf")
+    handler = logging.NullHandler() if trace is None else _Lines(trace)
+    before, logger.propagate = logger.propagate, False
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = before
