@@ -1,5 +1,7 @@
 """A conversation with the bundled model: nothing is read twice, and the session's state is the transcript."""
 
+from collections.abc import Callable
+
 import pytest
 
 from agent.scripted_agent import Ear, NoChecks
@@ -12,7 +14,8 @@ from whitedwarf.conversation.message import AssistantMessage, SystemMessage, Use
 from whitedwarf.conversation.thinking import Thinking
 from whitedwarf.conversation.tools import ToolDefinition
 from whitedwarf.engine.engine import Engine
-from whitedwarf.engine.request import SamplingOptions
+from whitedwarf.engine.request import GenerateOptions, SamplingOptions
+from whitedwarf.errors import Cancelled
 from whitedwarf.prompt.encode import ModelVersion, encode
 from whitedwarf.prompt.tokenizer import Tokenizer
 
@@ -128,3 +131,61 @@ def test_a_summary_and_a_shorter_session(nano_engine: Engine, tokenizer: Tokeniz
     dialogue.say("What is 2 + 3?")
     dialogue.answer(after, NoChecks(), 50)
     assert after.of(Reading)[0].reused == known
+
+
+def talked(engine: Engine, tokenizer: Tokenizer, turns: int = 3) -> LocalDialogue:
+    dialogue = begun(engine, tokenizer)
+    for _ in range(turns):
+        dialogue.say("What is 2 + 3?")
+        dialogue.answer(Ear(), NoChecks(), 50)
+    return dialogue
+
+
+@pytest.mark.parametrize("step", ["summary", "rebuild"])
+def test_an_interrupted_compaction_costs_nothing_that_was_read(
+    nano_engine: Engine, tokenizer: Tokenizer, step: str
+) -> None:
+    dialogue = talked(nano_engine, tokenizer)
+    known, before = dialogue.session.position, dialogue.transcript.ids.tolist()
+    ear = Ear(on=lambda event: dialogue.interrupt() if isinstance(event, Compacting) else None)
+    steps: dict[str, Callable[[], object]] = {
+        "summary": lambda: dialogue.summarise("Sum up what was said. " * 20, 300, ear),
+        "rebuild": lambda: dialogue.shorten("[The user asked for sums.] " * 40, 40, ear),
+    }
+    with pytest.raises(Cancelled):
+        steps[step]()
+    assert dialogue.transcript.ids.tolist() == before
+    after = Ear()
+    dialogue.say("What is 2 + 3?")
+    dialogue.answer(after, NoChecks(), 50)
+    assert after.of(Reading)[0].reused == known
+
+
+def test_a_summary_costs_the_conversation_nothing_and_no_bit(nano_engine: Engine, tokenizer: Tokenizer) -> None:
+    plain, interrupted = talked(nano_engine, tokenizer), talked(nano_engine, tokenizer)
+    known = interrupted.session.position
+    interrupted.summarise("Sum up what was said.", 40, Ear())
+    answers = []
+    for dialogue in (plain, interrupted):
+        ear = Ear()
+        dialogue.say('Make a file a.txt containing "one two"')
+        answers.append(dialogue.answer(ear, NoChecks(), 100))
+        assert ear.of(Reading)[0].reused == known
+    assert answers[0] == answers[1]
+
+
+def test_a_shorter_session_begins_with_an_opening_that_was_read_alone(
+    nano_engine: Engine, tokenizer: Tokenizer
+) -> None:
+    dialogue = begun(nano_engine, tokenizer)
+    opening = dialogue.transcript.ids.tolist()
+    nano_engine.submit(opening, GenerateOptions(max_tokens=0), session=dialogue.session).result()
+    ear = Ear()
+    dialogue.say("What is 2 + 3?")
+    dialogue.answer(ear, NoChecks(), 50)
+    assert ear.of(Reading)[0].reused == len(opening)
+    again = Ear()
+    dialogue.shorten("[Sums.]", 0, again)
+    assert again.of(Compacting)[0].done == len(opening)
+    dialogue.say("What is 2 + 3?")
+    assert dialogue.answer(Ear(), NoChecks(), 50).end is AnswerEnd.DONE

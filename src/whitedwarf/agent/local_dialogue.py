@@ -7,6 +7,7 @@ is closed, so what follows is read and nothing before it ever again. `used_token
 import copy
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -75,6 +76,7 @@ class LocalDialogue:
         self._pending_ids: list[int] | None = []
         self._system = ""
         self._tools: tuple[ToolDefinition, ...] = ()
+        self._opening_state: SessionSnapshot | None = None
         self._owes_syntax = False  # the last answer's calls could not be read
         self._in_hand: Generation | None = None
         self._lock = threading.Lock()  # guards what is in hand
@@ -140,7 +142,7 @@ class LocalDialogue:
         self._tools = tuple(tools)
         self._transcript = Transcript()
         self._pending, self._pending_ids = [], []
-        self.session = self._engine.new_session()
+        self.session, self._opening_state = self._engine.new_session(), None
         self._say(self._turns.opening(self._system, self._tools, self._thinking))
 
     def resume(self, ids: Sequence[int], session: Any) -> None:
@@ -148,7 +150,7 @@ class LocalDialogue:
         self._transcript = Transcript(ids)
         self._pending, self._pending_ids = [], []
         self._turns = Turns(self._version)
-        self.session = session
+        self.session, self._opening_state = session, None
 
     def count(self, text: str) -> int:
         """Tokens of a text."""
@@ -183,7 +185,8 @@ class LocalDialogue:
             stop_ids=frozenset({self._eos}),
             sampling=self.settings.sampling,
         )
-        with self._submitted(prompt, options, guide, chooser) as generation:
+        self._keep_opening()
+        with self._submitted(prompt, options, self.session, guide, chooser) as generation:
             self._transcript.extend(prompt[begin:])
             reading = AnswerReading(generation, guide, self._transcript, listen)
             finished = reading.follow()
@@ -214,17 +217,21 @@ class LocalDialogue:
             sampling=GREEDY,
         )
         ids: list[int] = []
-        with self._submitted(prompt, options) as generation:
-            for event in events_of(generation):
-                if isinstance(event, Token):
-                    ids.append(event.id)
-                    listen(Compacting("summary", len(ids), limit))
+        saved = self._engine.snapshot(self.session)
+        try:
+            with self._submitted(prompt, options, self.session) as generation:
+                for event in events_of(generation):
+                    if isinstance(event, Token):
+                        ids.append(event.id)
+                        listen(Compacting("summary", len(ids), limit))
+        finally:
+            self.session = self._engine.new_session(saved)
         text = self._plain_text(ids).strip()
         is_call = _checked_end(generation).stop_id == self._dsml
         return text.removesuffix("<").rstrip() if is_call else text  # its tag had begun
 
     def shorten(self, summary: str, keep_tokens: int, listen: Listener) -> None:
-        """Drop all but the opening and the tail; Cancelled, or another error, keeps everything."""
+        """Drop all but the opening and the tail; Cancelled, or another error, keeps everything, read as it is."""
         ids = self.transcript.ids
         tail = self._tail_start(keep_tokens)
         turns = Turns(self._version)
@@ -233,13 +240,13 @@ class LocalDialogue:
             *self._tokenizer.encode_segments(turns.instruction(summary)),
             *ids[tail:].tolist(),
         ]
-        options = GenerateOptions(max_tokens=0)
-        with self._submitted(prompt, options) as generation:
+        options, session = GenerateOptions(max_tokens=0), self._engine.new_session(self._opening_state)
+        with self._submitted(prompt, options, session) as generation:
             for event in events_of(generation):
                 if isinstance(event, Prefilled):
                     listen(Compacting("rebuild", event.processed, event.total))
         _checked_end(generation)
-        self._transcript = Transcript(prompt)
+        self._transcript, self.session = Transcript(prompt), session
         if tail == len(ids):
             self._turns = turns
 
@@ -261,6 +268,12 @@ class LocalDialogue:
         ids: list[int] = self.transcript.ids.tolist()
         return ids + self._tokenizer.encode_segments(segments)
 
+    def _keep_opening(self) -> None:
+        """Where the engine has read the opening and no more, its state is kept: a shortened session begins with it."""
+        if self._opening_state is None and getattr(self.session, "position", 0) == self.opening_length:
+            saved = self._engine.snapshot(self.session)
+            self._opening_state = replace(saved, state=saved.state and saved.state.packed())
+
     def _room(self, prompt: Sequence[int], reserve: int) -> int:
         """How many tokens an answer may have; the engine keeps one for itself."""
         room = self.context_length - len(prompt) - 1 - reserve
@@ -279,10 +292,11 @@ class LocalDialogue:
         self,
         prompt: Sequence[int],
         options: GenerateOptions,
+        session: Any,
         guide: Guide | None = None,
         chooser: Chooser | None = None,
     ) -> "_InHand":
-        generation = self._engine.submit(prompt, options, session=self.session, guide=guide, chooser=chooser)
+        generation = self._engine.submit(prompt, options, session=session, guide=guide, chooser=chooser)
         return self.holding(generation)
 
     def hold(self, generation: Generation | None) -> None:
