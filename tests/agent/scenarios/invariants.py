@@ -109,6 +109,8 @@ class Lines:
                 self._check_extends(request)
             else:
                 self._take_answer(request)
+        if len(self.received) in self.begins:
+            self.now, self.drawn = [], []
 
     def check_transcript(self, transcript: Sequence[int]) -> None:
         """The transcript is what the model has read and said, then what is still to be read; every answer is closed."""

@@ -287,7 +287,8 @@ class Play:
     ) -> Iterator[Scene]:
         root = self.folder / "workspace"
         _write(root, files or {})
-        _write(self.folder / "outside", {"secret.txt": "nobody's business\n"})
+        if not (self.folder / "outside").exists():
+            _write(self.folder / "outside", {"secret.txt": "nobody's business\n"})
         around = Surroundings(self.folder, but=[root, self.folder / "sessions"])
         engine = ScriptedEngine(
             compiled(script, self.version, self.tokenizer),
