@@ -14,7 +14,7 @@ import random
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from whitedwarf.agent.local_dialogue import LocalDialogue
 from whitedwarf.agent.loop import Agent
 from whitedwarf.agent.settings import AgentSettings
 from whitedwarf.agent.system_prompt import SHORT_SYSTEM
-from whitedwarf.agent.tool import Effect
+from whitedwarf.agent.tool import Effect, Toolbox
 from whitedwarf.agent.tools.standard import standard_tools
 from whitedwarf.agent.workspace import Workspace
 from whitedwarf.cli.loading import open_model
@@ -141,9 +141,11 @@ class Trial:
     """One model, asked task by task."""
 
     def __init__(self, tokenizer: Tokenizer, engine: Engine, *, has_own_prompt: bool = False) -> None:
+        """With the agent's whole prompt and all its tools, or only with the tool that is needed and the official words
+        about tools, as nano was trained."""
         self._tokenizer = tokenizer
         self._engine = engine
-        self._system = None if has_own_prompt else SHORT_SYSTEM
+        self._has_own_prompt = has_own_prompt
 
     def run(self, task: Task) -> Outcome:
         """Both ways."""
@@ -159,7 +161,11 @@ class Trial:
     def _ask_agent(self, task: Task, root: Path) -> tuple[list[Event], list[int]]:
         """What happened up to the first tool's result, and what the model was asked at first."""
         thinking = Thinking.HIGH if task.is_thinking else Thinking.NONE
-        settings = AgentSettings(thinking, MAX_TOKENS, GREEDY, self._system)
+        settings = AgentSettings(thinking, MAX_TOKENS, GREEDY)
+        toolbox = standard_tools(Workspace(root))
+        if not self._has_own_prompt:
+            settings = replace(settings, system=SHORT_SYSTEM, tells_date=False)
+            toolbox = Toolbox.of(toolbox.tools[task.call.name])
         engine, events = Recording(self._engine), list[Event]()
 
         def listen(event: Event) -> None:
@@ -169,7 +175,7 @@ class Trial:
 
         dialogue = LocalDialogue(engine, self._tokenizer, ModelVersion.V4, settings)
         policy = Policy(NobodyToAsk(), dict.fromkeys(Effect, Rule.AUTO))
-        agent = Agent(dialogue, standard_tools(Workspace(root)), policy, listen, settings)
+        agent = Agent(dialogue, toolbox, policy, listen, settings)
         try:
             agent.submit(task.words)
             assert agent.wait_idle(PATIENCE_S)
@@ -223,7 +229,7 @@ def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--own-prompt", action="store_true", help="with the agent's whole system prompt")
+    parser.add_argument("--own-prompt", action="store_true", help="with the agent's whole prompt and all tools")
     parser.add_argument("--model", default=str(bundled_model()))
     given = parser.parse_args(arguments)
     loaded = open_model(ModelSettings(model=given.model, context=CONTEXT))

@@ -17,7 +17,10 @@ from whitedwarf.engine.engine import Engine
 from whitedwarf.engine.request import GenerateOptions, SamplingOptions
 from whitedwarf.errors import Cancelled
 from whitedwarf.prompt.encode import ModelVersion, encode
+from whitedwarf.prompt.parse_options import ParseOptions, ParseStart
+from whitedwarf.prompt.special import SpecialToken
 from whitedwarf.prompt.tokenizer import Tokenizer
+from whitedwarf.protocol.call_guide import CallGuide
 
 TOOL = ToolDefinition(
     "create_file",
@@ -76,6 +79,31 @@ def test_an_answer_is_what_the_same_prompt_as_a_whole_gives(nano_engine: Engine,
     fresh = begun(nano_engine, tokenizer)
     fresh.resume(ids[:-2], nano_engine.new_session())
     assert fresh.answer(Ear(), NoChecks(), 100).text == second.text
+
+
+@pytest.mark.parametrize("thinking", [Thinking.NONE, Thinking.HIGH])
+@pytest.mark.parametrize("words", ['Make a file a.log containing "one two"', "What is 7 + 5?", "Thank you!"])
+def test_it_draws_what_the_server_would(
+    nano_engine: Engine, tokenizer: Tokenizer, thinking: Thinking, words: str
+) -> None:
+    """The agent itself loses nothing: the same prompt, the same steering, the same tokens."""
+    conversation = Conversation(
+        (SystemMessage(SYSTEM), UserMessage(words)),
+        is_thinking=thinking.is_on,
+        tools=(TOOL,),
+        reasoning_effort=thinking.effort,
+    )
+    prompt = tokenizer.encode_segments(encode(conversation, ModelVersion.V4).segments)
+    start = ParseStart.REASONING if thinking.is_on else ParseStart.CONTENT
+    eos = tokenizer.special_id(SpecialToken.EOS)
+    options = GenerateOptions(max_tokens=150, stop_ids=frozenset({eos}), sampling=GREEDY)
+    guide = CallGuide(tokenizer, ParseOptions(start=start))
+    drawn = nano_engine.submit(prompt, options, guide=guide).result().ids
+    dialogue = begun(nano_engine, tokenizer, thinking)
+    dialogue.say(words)
+    dialogue.answer(Ear(), NoChecks(), 150)
+    ids = dialogue.transcript.ids.tolist()
+    assert ids[: len(prompt) + len(drawn)] == [*prompt, *drawn]
 
 
 def test_nano_calls_a_tool(nano_engine: Engine, tokenizer: Tokenizer) -> None:
@@ -189,3 +217,17 @@ def test_a_shorter_session_begins_with_an_opening_that_was_read_alone(
     assert again.of(Compacting)[0].done == len(opening)
     dialogue.say("What is 2 + 3?")
     assert dialogue.answer(Ear(), NoChecks(), 50).end is AnswerEnd.DONE
+
+
+def test_what_another_session_knew_of_the_opening_is_not_believed(nano_engine: Engine, tokenizer: Tokenizer) -> None:
+    dialogue = begun(nano_engine, tokenizer)
+    opening = dialogue.transcript.ids.tolist()
+    nano_engine.submit(opening, GenerateOptions(max_tokens=0), session=dialogue.session).result()
+    dialogue.say("What is 2 + 3?")
+    dialogue.answer(Ear(), NoChecks(), 50)
+    dialogue.session = nano_engine.new_session()  # as when the model is steered otherwise
+    dialogue.say("What is 2 + 3?")
+    dialogue.answer(Ear(), NoChecks(), 50)
+    again = Ear()
+    dialogue.shorten("[Sums.]", 0, again)
+    assert again.of(Compacting)[0].done == 0

@@ -29,6 +29,7 @@ class Stage:
     listen: Listener
     approver: ScreenApprover
     stop: threading.Event
+    queue: Callable[[str], None]
     used_tokens: int = 0
 
     def tell(self, *events: Event) -> None:
@@ -84,6 +85,12 @@ class FakeAgent:
         """Whether a turn is going on."""
         return self._is_busy
 
+    @property
+    def queued(self) -> tuple[str, ...]:
+        """What waits."""
+        with self._lock:
+            return tuple(self._waiting)
+
     def submit(self, text: str) -> None:
         """Say it, or let it wait."""
         with self._lock:
@@ -122,7 +129,7 @@ class FakeAgent:
         while (text := self._turns.get()) is not None:
             self.heard.append(text)
             self._listen(TurnBegan(text))
-            self._play(Stage(text, self._listen, self._approver, self._stop))
+            self._play(Stage(text, self._listen, self._approver, self._stop, self.submit))
             self._next()
 
     def _play(self, stage: Stage) -> None:
@@ -133,6 +140,7 @@ class FakeAgent:
         except InterruptedSceneError:
             end = AnswerEnd.INTERRUPTED
             self._listen(AnswerEnded(end, 0, stage.used_tokens))
+            self._listen(Notice("Interrupted; the model knows what it has said so far."))
         except RuntimeError as error:
             self._listen(Notice(str(error), is_error=True))
         self._listen(TurnEnded(end, stage.used_tokens))

@@ -63,7 +63,7 @@ class LocalDialogue:
     def __init__(
         self, engine: SessionEngine, tokenizer: Tokenizer, version: ModelVersion, settings: AgentSettings
     ) -> None:
-        self.session: Any = engine.new_session()
+        self._session: Any = engine.new_session()
         self.settings = settings
         self._engine = engine
         self._tokenizer = tokenizer
@@ -105,6 +105,15 @@ class LocalDialogue:
         self._is_thinking = value
 
     @property
+    def session(self) -> Any:
+        """The engine's, with what it has read. Another one may be of another model: nothing is kept beside it."""
+        return self._session
+
+    @session.setter
+    def session(self, value: Any) -> None:
+        self._session, self._opening_state = value, None
+
+    @property
     def transcript(self) -> Transcript:
         """All that was said, in tokens."""
         self._transcript.extend(self._said_ids())
@@ -130,10 +139,11 @@ class LocalDialogue:
     def opening_length(self) -> int:
         """How many tokens the system's part at the beginning has."""
         ids = self.transcript.ids
-        begins = (SpecialToken.USER, SpecialToken.ASSISTANT, SpecialToken.LATEST_REMINDER, SpecialToken.SYSTEM)
+        marks = {SpecialToken.USER, SpecialToken.ASSISTANT, SpecialToken.LATEST_REMINDER, SpecialToken.SYSTEM}
         known = self._tokenizer.vocabulary.special_ids
-        marks = {known[token] for token in begins if token in known}
-        later = (place for place in range(2, len(ids)) if int(ids[place]) in marks)  # V4.1 opens with such a token
+        begins = {known[token] for token in marks if token in known}
+        opens_so = self._version is ModelVersion.V41 and ids[1:2].tolist() == [known.get(SpecialToken.SYSTEM)]
+        later = (place for place in range(2 if opens_so else 1, len(ids)) if int(ids[place]) in begins)
         return next(later, len(ids))
 
     def begin(self, system: str, tools: Sequence[ToolDefinition], extra: str) -> None:
@@ -142,7 +152,7 @@ class LocalDialogue:
         self._tools = tuple(tools)
         self._transcript = Transcript()
         self._pending, self._pending_ids = [], []
-        self.session, self._opening_state = self._engine.new_session(), None
+        self.session = self._engine.new_session()
         self._say(self._turns.opening(self._system, self._tools, self._thinking))
 
     def resume(self, ids: Sequence[int], session: Any) -> None:
@@ -150,7 +160,7 @@ class LocalDialogue:
         self._transcript = Transcript(ids)
         self._pending, self._pending_ids = [], []
         self._turns = Turns(self._version)
-        self.session, self._opening_state = session, None
+        self.session = session
 
     def count(self, text: str) -> int:
         """Tokens of a text."""
@@ -186,7 +196,7 @@ class LocalDialogue:
             sampling=self.settings.sampling,
         )
         self._keep_opening()
-        with self._submitted(prompt, options, self.session, guide, chooser) as generation:
+        with self._submitted(prompt, options, self._session, guide, chooser) as generation:
             self._transcript.extend(prompt[begin:])
             reading = AnswerReading(generation, guide, self._transcript, listen)
             finished = reading.follow()
@@ -217,15 +227,15 @@ class LocalDialogue:
             sampling=GREEDY,
         )
         ids: list[int] = []
-        saved = self._engine.snapshot(self.session)
+        saved = self._engine.snapshot(self._session)
         try:
-            with self._submitted(prompt, options, self.session) as generation:
+            with self._submitted(prompt, options, self._session) as generation:
                 for event in events_of(generation):
                     if isinstance(event, Token):
                         ids.append(event.id)
                         listen(Compacting("summary", len(ids), limit))
         finally:
-            self.session = self._engine.new_session(saved)
+            self._session = self._engine.new_session(saved)
         text = self._plain_text(ids).strip()
         is_call = _checked_end(generation).stop_id == self._dsml
         return text.removesuffix("<").rstrip() if is_call else text  # its tag had begun
@@ -246,7 +256,7 @@ class LocalDialogue:
                 if isinstance(event, Prefilled):
                     listen(Compacting("rebuild", event.processed, event.total))
         _checked_end(generation)
-        self._transcript, self.session = Transcript(prompt), session
+        self._transcript, self._session = Transcript(prompt), session
         if tail == len(ids):
             self._turns = turns
 
@@ -270,8 +280,8 @@ class LocalDialogue:
 
     def _keep_opening(self) -> None:
         """Where the engine has read the opening and no more, its state is kept: a shortened session begins with it."""
-        if self._opening_state is None and getattr(self.session, "position", 0) == self.opening_length:
-            saved = self._engine.snapshot(self.session)
+        if self._opening_state is None and getattr(self._session, "position", 0) == self.opening_length:
+            saved = self._engine.snapshot(self._session)
             self._opening_state = replace(saved, state=saved.state and saved.state.packed())
 
     def _room(self, prompt: Sequence[int], reserve: int) -> int:

@@ -11,7 +11,6 @@ from whitedwarf.agent.events import (
     Drawn,
     Notice,
     ParameterText,
-    QueueChanged,
     Reading,
     SessionChanged,
     ToolBegan,
@@ -128,7 +127,8 @@ def waiting(stage: Stage) -> None:
     """The user has written more meanwhile."""
     _begin(stage)
     stage.tell(Reading(1_800, 1_800, 2_100, 1.6), TextDelta(ANSWER[:240]), Drawn(58, 2.4))
-    stage.tell(QueueChanged(("And say so in the README.", "Then commit it.", "What did the tests print?", "Thanks!")))
+    for text in ("And say so in the README.", "Then commit it.", "What did the tests print?", "Thanks!"):
+        stage.queue(text)
     stage.hold()
 
 

@@ -55,7 +55,7 @@ def test_enter_queues_while_the_agent_works_and_escape_sends_the_queue() -> None
         await screen.shows("queued 1: one", "queued 2: two")
         await screen.press("escape")
         await screen.until(lambda: screen.agent.heard == ["begin", "one\n\ntwo"])
-        await screen.shows("interrupted")
+        await screen.shows("Interrupted; the model")
         assert "queued" not in "\n".join(screen.rows)
 
     on_screen(steps, busy, echo)

@@ -10,7 +10,6 @@ from whitedwarf.agent.events import (
     Drawn,
     Event,
     ParameterText,
-    QueueChanged,
     Reading,
     SessionChanged,
     ToolBegan,
@@ -82,8 +81,6 @@ class Activity:
             case Compacting():
                 step = {"step": event.step, "done": event.done, "total": event.total}
                 return replace(self, phase=Phase.COMPACTING, **step)  # type: ignore[arg-type]
-            case QueueChanged():
-                return replace(self, waiting=event.waiting)
             case SessionChanged():
                 begun = self._ended(event.used_tokens)
                 return replace(begun, session=event.id, title=one_line(event.title))

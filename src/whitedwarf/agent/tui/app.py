@@ -8,7 +8,9 @@ import asyncio
 import contextlib
 import signal
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from textual import events
@@ -119,6 +121,7 @@ class AgentApp(App[int], inherit_bindings=False):
         self._cockpit: Cockpit | None = None
         self._commander: Commander | None = None
         self._inbox = Inbox()
+        self._heard: deque[Event] = deque()  # taken from there, not shown yet
         self._story = Story(settings.is_screen_reader)
         self._activity = Activity()
         self._questions = Questions(lambda: self.post_message(self.QuestionsChanged()))
@@ -178,7 +181,7 @@ class AgentApp(App[int], inherit_bindings=False):
             with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):  # no main thread, another system
                 asyncio.get_running_loop().add_signal_handler(number, self.exit, status)
         self._story.add(Told(self._welcome()))
-        self.set_interval(REDRAW_S, self._redraw)
+        self.set_interval(REDRAW_S, self._redraw_in_slices)
         self._editor.focus()
         self._redraw()
         if self._settings.first_prompt:
@@ -286,6 +289,7 @@ class AgentApp(App[int], inherit_bindings=False):
             return
         rest = self._editor.text
         self._editor.replace_all(f"{text}\n{rest}" if rest else text)
+        self._draw_status()
 
     def action_fold(self) -> None:
         """Ctrl+O: open all, or fold all."""
@@ -383,7 +387,8 @@ class AgentApp(App[int], inherit_bindings=False):
     def _welcome(self) -> str:
         context = count(self._seat.context_length())
         where = f"{one_line(self._settings.model)} · {context} tokens of context · {one_line(self._settings.workspace)}"
-        return f"whitedwarf agent\n{where}\n/help: commands · F1: keys"
+        said = f"\n\n{self._seat.welcome}" if self._seat.welcome else ""
+        return f"whitedwarf agent\n{where}\n/help: commands · F1: keys{said}"
 
     def _tell(self, text: str) -> None:
         """A hint in the place of the state, for a while."""
@@ -395,10 +400,26 @@ class AgentApp(App[int], inherit_bindings=False):
         """Everything that may have changed."""
         if not self.is_running or not self.query("#status"):  # gone already
             return
-        for event in self._inbox.take():
-            self._hear(event)
+        self._fetch()
+        while self._heard:
+            self._hear(self._heard.popleft())
         self._view.sync()
         self._draw_status()
+
+    async def _redraw_in_slices(self) -> None:
+        """The same, with room for a key between any two parts of it."""
+        if not self.is_running or not self.query("#status"):
+            return
+        self._fetch()
+        while self._heard:
+            self._hear(self._heard.popleft())
+            await asyncio.sleep(0)
+        self._view.sync()
+        await asyncio.sleep(0)
+        self._draw_status()
+
+    def _fetch(self) -> None:
+        self._heard += self._inbox.take()
 
     def _hear(self, event: Event) -> None:
         before, self._activity = self._activity, self._activity.after(event)
@@ -416,8 +437,14 @@ class AgentApp(App[int], inherit_bindings=False):
             speed = rate(before.tokens, before.seconds)
             self._story.add(Noted(f"ready; {event.end.value}" + (f", {speed}" if speed else "")))
 
+    def _waiting(self) -> tuple[str, ...]:
+        """What is queued now: events tell of it only when the agent's thread comes to it."""
+        agent = self._seat.agent
+        return agent.queued if agent.is_busy else ()
+
     def _draw_status(self) -> None:
-        width, settings, activity = self.size.width, self._settings, self._activity
+        width, settings = self.size.width, self._settings
+        activity = replace(self._activity, waiting=self._waiting())
         _show(self.query_one("#head", Static), head_line(settings.model, settings.workspace, activity.title, width))
         queue = self.query_one("#queue", Static)
         queue.display = bool(activity.waiting)
@@ -444,7 +471,8 @@ class AgentApp(App[int], inherit_bindings=False):
 def _show(widget: Static, content: Content) -> None:
     """Only what is new is drawn."""
     if not (isinstance(widget.content, Content) and widget.content.is_same(content)):
-        widget.update(content)
+        is_higher = content.plain.count("\n") != str(widget.content).count("\n")
+        widget.update(content, layout=is_higher)
 
 
 def _signals() -> dict[signal.Signals, int]:

@@ -110,6 +110,7 @@ class ApprovalPanel(Vertical, can_focus=True):
     def compose(self) -> ComposeResult:
         """What, the details, and the keys."""
         yield Static(id="asked", markup=False)
+        yield Static(id="risk", markup=False)
         with VerticalScroll(id="detail", can_focus=False):
             yield Static(id="details", markup=False)
         yield Static(id="answers", markup=False)
@@ -128,6 +129,8 @@ class ApprovalPanel(Vertical, can_focus=True):
             return
         question = asked.question
         self.query_one("#asked", Static).update(_title(asked))
+        self.query_one("#risk", Static).update(Content.assemble(("Unusual: ", "bold $error"), one_line(question.risk)))
+        self.query_one("#risk").display = bool(question.risk)
         self.query_one("#details", Static).update(_detail(question))
         self.query_one("#detail").display = bool(question.detail)
         self.query_one("#detail", VerticalScroll).scroll_home(animate=False)

@@ -17,6 +17,9 @@ class AgentLike(Protocol):
     @property
     def is_busy(self) -> bool: ...
 
+    @property
+    def queued(self) -> tuple[str, ...]: ...
+
     def submit(self, text: str) -> None: ...
 
     def take_queued(self) -> str | None: ...
@@ -96,6 +99,7 @@ class Cockpit:
     commands: Commands
     context_length: Callable[[], int]  # tokens
     power_percent: Callable[[], int] = lambda: 100
+    welcome: str = ""  # shown first, such as which session goes on
 
 
 Build = Callable[[Listener, ScreenApprover], Cockpit]

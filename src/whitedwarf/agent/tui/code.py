@@ -10,7 +10,7 @@ from textual.highlight import guess_language, highlight
 from whitedwarf.agent.tui.shown import TAB, shown
 
 LONGEST_LINE = 2000  # characters; longer ones are no source code that anybody reads
-_LOOK_BACK = 24  # lines
+_LOOK_BACK = 10  # lines
 _PLAIN = "text"
 
 

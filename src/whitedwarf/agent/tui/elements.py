@@ -21,15 +21,16 @@ class Element(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A paragraph: `first` stands before its first line, `rest` before the others."""
+    """A paragraph: `first` stands before its first line, `rest` before the others; no wider than `widest` cells."""
 
     body: Content
     first: Content = EMPTY
     rest: Content = EMPTY
+    widest: int = WIDEST
 
     def lines(self, width: int) -> list[Content]:
         """Wrapped at words."""
-        room = max(NARROWEST, min(width, WIDEST) - max(self.first.cell_length, self.rest.cell_length))
+        room = max(NARROWEST, min(width, self.widest) - max(self.first.cell_length, self.rest.cell_length))
         wrapped = wrap(self.body, room)
         return [(self.rest if index else self.first) + line for index, line in enumerate(wrapped)]
 

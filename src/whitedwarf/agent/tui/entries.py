@@ -134,7 +134,7 @@ class Told(Entry):
     def lines(self, width: int) -> list[Content]:
         """Wrapped where they must be."""
         return [
-            *(part for line in self._lines for part in Row(Content(line), EMPTY, Content("    ")).lines(width)),
+            *(part for line in self._lines for part in Row(Content(line), EMPTY, Content("    "), width).lines(width)),
             EMPTY,
         ]
 

@@ -2,16 +2,17 @@
 
 from textual.content import Content
 
-from whitedwarf.agent.tui.elements import EMPTY, Row
+from whitedwarf.agent.tui.elements import EMPTY, Code, Row
 from whitedwarf.agent.tui.shown import TAB, shown
 
 LONGEST_LINE = 4000  # characters; what goes on without a line end is cut here
 
 
 class GrowingText:
-    """`style` for all of it, `prefix` before every line on the screen."""
+    """`style` for all of it, `prefix` before every line on the screen; `is_prose`: wrapped at words."""
 
-    def __init__(self, style: str = "", prefix: Content = EMPTY) -> None:
+    def __init__(self, style: str = "", prefix: Content = EMPTY, is_prose: bool = True) -> None:
+        self._is_prose = is_prose
         self._style = style
         self._prefix = prefix
         self._lines: list[str] = []
@@ -43,9 +44,9 @@ class GrowingText:
         self._counted = len(self._lines)
         return self._wrapped + (self._row(self._partial).lines(width) if self._partial else [])
 
-    def _row(self, line: str) -> Row:
-        text = shown(_overwritten(line)).expandtabs(TAB)
-        return Row(Content.styled(text, self._style), self._prefix, self._prefix)
+    def _row(self, line: str) -> Row | Code:
+        text = Content.styled(shown(_overwritten(line)).expandtabs(TAB), self._style)
+        return Row(text, self._prefix, self._prefix) if self._is_prose else Code([text], self._prefix)
 
 
 def _overwritten(line: str) -> str:

@@ -10,7 +10,7 @@ from itertools import accumulate
 
 from textual import events
 from textual.content import Content
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
@@ -20,6 +20,7 @@ from textual.visual import RenderOptions
 from whitedwarf.agent.tui.entries import Entry
 from whitedwarf.agent.tui.story import Story
 
+MOST_STRIPS = 1000
 SLICE_S = 0.01  # of wrapping at a time
 _BETWEEN_SLICES_S = 0.03
 
@@ -50,6 +51,7 @@ class LogView(ScrollView, can_focus=False):
         self._starts: list[int] = []  # the line at which each begins
         self._stale: set[int] = set()  # entries whose lines are for another width
         self._width = 0
+        self._strips: dict[tuple[int, int], tuple[Content, Strip]] = {}  # by line and identity of its content
         self.is_following = True
 
     def sync(self) -> None:
@@ -104,13 +106,28 @@ class LogView(ScrollView, can_focus=False):
         content = self._line(line)
         if content is None:
             return Strip.blank(self.size.width, self.rich_style)
+        known = self._strips.get((line, id(content)))
+        if known is not None and known[0] is content and known[1].cell_length == width:
+            return known[1]
+        strip = self._strip(content, line, max(1, width))
+        if len(self._strips) > MOST_STRIPS:
+            self._strips.clear()
+        self._strips[line, id(content)] = content, strip
+        return strip
+
+    def _strip(self, content: Content, line: int, width: int) -> Strip:
         if (selection := self.text_selection) is not None and (span := selection.get_span(line)) is not None:
             start, end = span
             style = self.screen.get_visual_style("screen--selection")
             content = content.stylize(style, start, len(content.plain) if end == -1 else end)
         options = RenderOptions(self._get_style, {"text_wrap": "nowrap", "text_overflow": "clip"})
-        strip = content.render_strips(max(1, width), 1, self.visual_style, options)[0]
+        strip = content.render_strips(width, 1, self.visual_style, options)[0]
         return strip.crop_extend(0, width, self.rich_style).apply_offsets(0, line)
+
+    def notify_style_update(self) -> None:
+        """Another theme."""
+        super().notify_style_update()
+        self._strips.clear()
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """The selected text."""
@@ -118,6 +135,7 @@ class LogView(ScrollView, can_focus=False):
 
     def selection_updated(self, selection: Selection | None) -> None:
         """Show it."""
+        self._strips.clear()
         self.refresh()
 
     @property
@@ -132,21 +150,44 @@ class LogView(ScrollView, can_focus=False):
         place = self._place()
         entries = self._story.entries
         changed = min(changed, len(self._lines))
+        before = self._lines[changed:]
         del self._lines[changed:]
         self._lines += [entry.lines(self._width) for entry in entries[changed:]]
         self._stale -= set(range(changed, len(entries)))
         self._settle(place)
+        self._refresh_from(changed, before)
 
     def _settle(self, place: tuple[Entry | None, int]) -> None:
         """After lines have changed: measure again, and keep what was in sight where it was."""
         lengths = [len(lines) for lines in self._lines]
         self._starts = list(accumulate(lengths, initial=0))[:-1]
-        self.virtual_size = Size(self._width, sum(lengths))
+        self._measure(Size(self._width, sum(lengths)))
         if self.is_following:
             self._go_to_end()
         else:
             self._return_to(place)
-        self.refresh()
+
+    def _measure(self, size: Size) -> None:
+        """Another length of the story changes no layout, so none is asked for, which `virtual_size` would do."""
+        if size != self.virtual_size:
+            self.set_reactive(ScrollView.virtual_size, size)
+            self._scroll_update(size)
+
+    def _refresh_from(self, changed: int, before: list[list[Content]]) -> None:
+        """Draw what is new: from the first line that is another one. Scrolling draws everything anyway."""
+        same = 0
+        for old_lines, lines in zip(before, self._lines[changed:], strict=False):
+            count = next(
+                (i for i, (old, new) in enumerate(zip(old_lines, lines, strict=False)) if old is not new), None
+            )
+            same += min(len(old_lines), len(lines)) if count is None else count
+            if count is not None or len(old_lines) != len(lines):
+                break
+        first = (self._starts[changed] if changed < len(self._starts) else 0) + same
+        top = max(0, first - round(self.scroll_y))
+        height = self.size.height
+        if top < height:
+            self.refresh(Region(0, top, self.size.width, height - top))
 
     def _go_to_end(self) -> None:
         self.scroll_to(y=self.max_scroll_y, animate=False, immediate=True, force=True)
@@ -190,6 +231,7 @@ class LogView(ScrollView, can_focus=False):
             self._lines[index] = self._story.entries[index].lines(self._width)
             self._stale.discard(index)
         self._settle(place)
+        self.refresh()
         if self._stale:
             self.set_timer(_BETWEEN_SLICES_S, self._wrap_slice)
 

@@ -5,6 +5,7 @@ markup but CommonMark with tables and strikethrough; a block that never ends is 
 """
 
 import re
+import time
 from collections.abc import Sequence
 
 from markdown_it import MarkdownIt
@@ -16,7 +17,9 @@ from whitedwarf.agent.tui.elements import Blank, Element, joined
 from whitedwarf.agent.tui.markdown_blocks import BlockBuilder
 from whitedwarf.agent.tui.shown import TAB, shown
 
-LONGEST_BLOCK = 16_000  # characters
+LONGEST_BLOCK = 4_000  # characters
+SLOW_S = 0.05  # a block that takes longer to read is read again only after `REST` times as long
+REST = 6
 _OPENER = re.compile(r"^ {0,3}(`{3,}|~{3,})[ \t]*([^`\n]*)\n")
 
 
@@ -31,14 +34,18 @@ class GrowingMarkdown:
         self._done: list[Element] = []
         self._tail: list[Element] = []
         self._is_read = True
+        self._not_before_s = 0.0
         self._width = 0
         self._done_lines: list[Content] = []
         self._wrapped = 0  # of `_done`, those whose lines are in `_done_lines`
 
     def feed(self, text: str) -> None:
         """More of it."""
-        self._pending += text
-        self._is_read = False
+        for begin in range(0, len(text), LONGEST_BLOCK):
+            self._pending += text[begin : begin + LONGEST_BLOCK]
+            self._is_read = False
+            if len(self._pending) > LONGEST_BLOCK:
+                self._read()
 
     def finish(self) -> None:
         """That was all."""
@@ -50,8 +57,11 @@ class GrowingMarkdown:
 
     def lines(self, width: int) -> list[Content]:
         """As wide as asked; a blank line between blocks, none at the ends."""
-        if not self._is_read:
+        if not self._is_read and time.monotonic() >= self._not_before_s:
+            began_s = time.monotonic()
             self._read()
+            took_s = time.monotonic() - began_s
+            self._not_before_s = began_s + REST * took_s if took_s > SLOW_S else 0.0
         if width != self._width:
             self._width, self._done_lines, self._wrapped = width, [], 0
         self._done_lines += joined(self._done[self._wrapped :], width)
@@ -81,19 +91,33 @@ class GrowingMarkdown:
         nodes = SyntaxTreeNode(self._parser.parse(shown(self._pending))).children if self._pending.strip() else []
         if not nodes:
             return False
-        if len(self._pending) > LONGEST_BLOCK and nodes[-1].type != "fence":
-            self._settle(nodes)
-            self._pending = ""
-            return False
-        start = nodes[-1].map[0] if nodes[-1].map else 0
         self._settle(nodes[:-1])
-        self._pending = "\n".join(self._pending.split("\n")[start:])
+        self._drop_lines(nodes[-1].map[0] if nodes[-1].map else 0)
         opener = _OPENER.match(self._pending)
         if opener:
             self._open_fence(opener)
             return True
+        if len(self._pending) > LONGEST_BLOCK:
+            return self._cut(nodes[-1])
         self._tail = [*([Blank()] if self._done else []), *self._blocks.build(nodes[-1])]
         return False
+
+    def _cut(self, node: SyntaxTreeNode) -> bool:
+        """Settle a block that is too long, but for the last item of a list; whether there is something left."""
+        items = node.children if node.type in ("bullet_list", "ordered_list") else []
+        if len(items) > 1 and items[-1].map and node.map:
+            lines = self._pending.split("\n")
+            start = items[-1].map[0] - node.map[0]
+            (shorter,) = SyntaxTreeNode(self._parser.parse(shown("\n".join(lines[:start])))).children[:1]
+            self._settle([shorter])
+            self._drop_lines(start)
+            return True
+        self._settle([node])
+        self._pending = ""
+        return False
+
+    def _drop_lines(self, number: int) -> None:
+        self._pending = "\n".join(self._pending.split("\n")[number:])
 
     def _open_fence(self, opener: re.Match[str]) -> None:
         self._fence = _Fence(opener[1], opener[2].strip())

@@ -49,7 +49,7 @@ def status_line(
     else:
         choices = _doing(activity, elapsed_s, is_plain)
     left, right = _fitting(choices, rights, width)
-    return Content.assemble(*left, " " * max(1, width - _cells(left) - _cells(right)), *right)
+    return Content.assemble(*left, " " * max(0, width - _cells(left) - _cells(right)), *right)
 
 
 def _doing(activity: Activity, elapsed_s: float, is_plain: bool) -> list[list[Part]]:
@@ -124,8 +124,10 @@ def _fitting(lefts: list[list[Part]], rights: list[list[Part]], width: int) -> t
         for right in rights:
             if _cells(left) + 1 + _cells(right) <= width:
                 return left, right
-    room = max(0, width - _cells(rights[-1]) - 1)
-    return [(shortened(lefts[-1][0][0], room), lefts[-1][0][1])], rights[-1]
+    word, style = lefts[-1][0]
+    if len(word) + 1 + _cells(rights[-1]) <= width:
+        return [(word, style)], rights[-1]
+    return [(shortened(word, max(0, width - 1)), style)], []
 
 
 def _contexts(used: int, total: int, compact_at: float, power: int, width: int, is_plain: bool) -> list[list[Part]]:

@@ -26,11 +26,6 @@ from whitedwarf.conversation.events import ReasoningDelta, Repair, TextDelta, To
 
 MOST_ENTRIES = 3000
 _DROPPED = 500  # at once, when there are too many
-_END_NOTES = {
-    AnswerEnd.INTERRUPTED: "interrupted",
-    AnswerEnd.LENGTH: "the answer ends here: there was no room for more",
-    AnswerEnd.FAULTY: "a call could not be read; the model is told",
-}
 
 
 class Story:
@@ -162,9 +157,8 @@ class Story:
             if not entry.is_over:
                 entry.drop(event.fault)
                 self._touch_entry(entry)
-        if note := _END_NOTES.get(event.end):
-            fault = f": {event.fault}" if event.fault and not self._tools else ""
-            self.add(Noted(note + fault))
+        if event.fault and not self._tools:
+            self.add(Noted(f"the answer cannot be used, which the model is told: {event.fault}"))
 
     def _end_turn(self) -> None:
         self._close()
@@ -185,8 +179,9 @@ class Story:
         self._touch_entry(self._compacting)
 
     def _change_session(self, event: SessionChanged) -> None:
-        if event.id and self._session and event.id != self._session:
-            self.add(Parted(f"Session {event.id[:8]}: {event.title}", self._is_plain))
+        if self._session and event.id != self._session:
+            words = f"Session {event.id[:8]}: {event.title}" if event.id else "New session"
+            self.add(Parted(words, self._is_plain))
         self._session = event.id
 
     def _close(self) -> None:

@@ -47,8 +47,8 @@ class ToolEntry(Entry):
         self._progress = Progress.WRITING
         self._seconds = 0.0
         self._body = ToolBody(name)
-        self._output = GrowingText("", _INDENT)
-        self._result = GrowingText("", _INDENT)
+        self._output = GrowingText("", _INDENT, is_prose=False)
+        self._result = GrowingText("", _INDENT, is_prose=False)
         self._diff: list[Content] = []
 
     def write(self, parameter: str, text: str, is_closed: bool) -> None:
