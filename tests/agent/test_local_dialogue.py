@@ -206,6 +206,22 @@ def test_an_answer_that_may_not_go_on_is_closed(tokenizer: Tokenizer) -> None:
     assert said(dialogue, tokenizer).endswith("</think><｜end▁of▁sentence｜>")
 
 
+def test_a_call_that_is_longer_than_an_answer_may_be_is_a_fault_the_model_is_told(tokenizer: Tokenizer) -> None:
+    dialogue, engine = begun(tokenizer, scripted(tokenizer, *block(call("write", content="word " * 500))))
+    with engine:
+        answer = asked(dialogue, tokens=100)
+    assert (answer.end, answer.tokens) == (AnswerEnd.FAULTY, 100)
+    assert "cut off" in answer.fault
+
+
+def test_a_call_for_which_the_context_has_no_room_ends_the_turn(tokenizer: Tokenizer) -> None:
+    pieces = block(call("write", content="word " * 5000))
+    dialogue, engine = begun(tokenizer, scripted(tokenizer, *pieces), context_length=1000)
+    with engine:
+        answer = asked(dialogue, tokens=50_000)
+    assert (answer.end, answer.fault) == (AnswerEnd.LENGTH, "")
+
+
 def test_a_full_context_leaves_room_to_close_the_answer(tokenizer: Tokenizer) -> None:
     dialogue, engine = begun(tokenizer, scripted(tokenizer, "word " * 5000), settings=THOUGHTFUL, context_length=1000)
     with engine:
