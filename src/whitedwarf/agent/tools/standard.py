@@ -5,6 +5,7 @@ from whitedwarf.agent.tools.bash import Bash, BashStatus, BashStop
 from whitedwarf.agent.tools.edit import Edit
 from whitedwarf.agent.tools.fetch import Fetch
 from whitedwarf.agent.tools.jobs import Jobs
+from whitedwarf.agent.tools.kept_pages import KeptPages
 from whitedwarf.agent.tools.list import List
 from whitedwarf.agent.tools.private_folder import PrivateFolder
 from whitedwarf.agent.tools.read import More, Read, Reader
@@ -27,5 +28,5 @@ def standard_tools(workspace: Workspace) -> Toolbox:
         Bash(jobs),
         BashStatus(jobs),
         BashStop(jobs),
-        Fetch(kept),
+        Fetch(KeptPages(kept)),
     )
