@@ -1,5 +1,6 @@
 """A conversation in this process: what is said, drawn and closed stands in the transcript, and is read once."""
 
+import itertools
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 
 from agent.scripted_agent import PATIENCE_S, QUICK, Ear, NoChecks, block, call, engine_of, scripted, segments_of
+from fakes.models import FakeModel
 from whitedwarf.agent.dialogue import Answer, Call, Result
 from whitedwarf.agent.events import AnswerEnd, Compacting, Drawn, ParameterText, Reading
 from whitedwarf.agent.local_dialogue import LocalDialogue
@@ -14,6 +16,7 @@ from whitedwarf.agent.settings import AgentSettings
 from whitedwarf.conversation.events import ReasoningDelta, TextDelta, ToolCallFinished
 from whitedwarf.conversation.thinking import Thinking
 from whitedwarf.conversation.tools import ToolDefinition
+from whitedwarf.engine.engine import Engine
 from whitedwarf.engine.request import FinishReason, GenerateOptions
 from whitedwarf.engine.script import ScriptedAnswer
 from whitedwarf.engine.scripted import ScriptedEngine
@@ -203,6 +206,22 @@ def test_an_answer_that_may_not_go_on_is_closed(tokenizer: Tokenizer) -> None:
     assert said(dialogue, tokenizer).endswith("</think><｜end▁of▁sentence｜>")
 
 
+def test_a_call_that_is_longer_than_an_answer_may_be_is_a_fault_the_model_is_told(tokenizer: Tokenizer) -> None:
+    dialogue, engine = begun(tokenizer, scripted(tokenizer, *block(call("write", content="word " * 500))))
+    with engine:
+        answer = asked(dialogue, tokens=100)
+    assert (answer.end, answer.tokens) == (AnswerEnd.FAULTY, 100)
+    assert "cut off" in answer.fault
+
+
+def test_a_call_for_which_the_context_has_no_room_ends_the_turn(tokenizer: Tokenizer) -> None:
+    pieces = block(call("write", content="word " * 5000))
+    dialogue, engine = begun(tokenizer, scripted(tokenizer, *pieces), context_length=1000)
+    with engine:
+        answer = asked(dialogue, tokens=50_000)
+    assert (answer.end, answer.fault) == (AnswerEnd.LENGTH, "")
+
+
 def test_a_full_context_leaves_room_to_close_the_answer(tokenizer: Tokenizer) -> None:
     dialogue, engine = begun(tokenizer, scripted(tokenizer, "word " * 5000), settings=THOUGHTFUL, context_length=1000)
     with engine:
@@ -232,6 +251,29 @@ def test_a_check_that_breaks_is_an_error_and_the_answer_is_closed(tokenizer: Tok
     with engine, pytest.raises(BackendError):
         asked(dialogue, checks=Broken())
     assert said(dialogue, tokenizer).endswith("a.py</｜DSML｜<｜end▁of▁sentence｜>")
+
+
+def test_a_model_that_fails_in_an_answer_leaves_the_conversation_whole(tokenizer: Tokenizer) -> None:
+    passes = itertools.count()
+
+    def fail_once(spans: object) -> None:
+        if next(passes) == 4:
+            raise RuntimeError("a bit fell over")
+
+    model = FakeModel(vocab_size=tokenizer.vocab_size, context_length=4096, before_forward=fail_once)
+    with Engine(model) as engine:
+        dialogue = LocalDialogue(engine, tokenizer, ModelVersion.V4, QUICK)
+        dialogue.begin("You help.", [], "")
+        dialogue.say("Go.")
+        with pytest.raises(BackendError, match="a bit fell over"):
+            dialogue.answer(Ear(), NoChecks(), 9)
+        ids = dialogue.transcript.ids.tolist()
+        assert ids[-1] == tokenizer.special_id(SpecialToken.EOS)
+        ear = Ear()
+        dialogue.say("Again.")
+        assert dialogue.answer(ear, NoChecks(), 3).tokens <= 3
+        assert ear.of(Reading)[0].reused == 0  # what failed is not trusted
+        assert dialogue.transcript.ids[: len(ids)].tolist() == ids
 
 
 # interruption

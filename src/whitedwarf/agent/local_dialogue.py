@@ -190,8 +190,9 @@ class LocalDialogue:
         prompt = self._prompt(self._turns.answer_start(is_thinking=self._is_thinking))
         guide = AnswerGuide(self._tokenizer, self._parse_options(), checks)
         chooser = AutoUpto(self._tokenizer, guide, checks, self.settings.sampling)
+        room = self._room(prompt, CLOSING_TOKENS)
         options = GenerateOptions(
-            max_tokens=min(max_tokens, self._room(prompt, CLOSING_TOKENS)),
+            max_tokens=min(max_tokens, room),
             stop_ids=frozenset({self._eos}),
             sampling=self.settings.sampling,
         )
@@ -203,7 +204,7 @@ class LocalDialogue:
         self._close(finished, begin, reading.read_tokens)
         if finished.error is not None:
             raise finished.error
-        answer = reading.answer(finished)
+        answer = reading.answer(finished, is_full=room <= max_tokens)
         self._owes_syntax = answer.end is AnswerEnd.FAULTY
         return answer
 
