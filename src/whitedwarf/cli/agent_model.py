@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Protocol
 
 from whitedwarf.agent.commands import Commands, Confirm
@@ -16,7 +17,7 @@ from whitedwarf.agent.settings import AgentSettings
 from whitedwarf.agent.steering_switch import SteeringSwitch
 from whitedwarf.agent.store import DEFAULT_FOLDER, SessionStore
 from whitedwarf.agent.store_opening import open_store
-from whitedwarf.cli.loading import note, open_model
+from whitedwarf.cli.loading import LoadedModel, note, open_model
 from whitedwarf.cli.steering_flags import steered, steering_wish
 from whitedwarf.config import AGENT_CONTEXT, AgentFlags, AgentModelSettings, SteeringSettings
 from whitedwarf.conversation.thinking import MAX_THINKING_CONTEXT
@@ -123,19 +124,20 @@ def open_local(
     note(loaded.describe())
     if how.thinking.within(loaded.context_length) is not how.thinking:
         note(f"--think-max needs --ctx {MAX_THINKING_CONTEXT} or more, this is {loaded.context_length}: using --think")
-    store = open_store(
-        loaded.transformer,
-        loaded.gguf,
-        tokenizer,
-        quality=settings.quality,
-        folder=flags.sessions_dir or DEFAULT_FOLDER,
-    )
+    store = _store(loaded, tokenizer, flags.sessions_dir or DEFAULT_FOLDER)
     engine = Engine(
         loaded.transformer, max_chunk_tokens=loaded.chunk_tokens, max_parallel=1, power_percent=settings.power
     )
     dialogue = LocalDialogue(engine, tokenizer, ModelVersion(settings.recipe.upper()), how)
     name = str(loaded.gguf.metadata.get("general.name") or loaded.gguf.paths[0].name)
     return LocalModel(name, dialogue, engine, tokenizer, store, loaded.transformer, wish, notice)
+
+
+def _store(loaded: LoadedModel, tokenizer: Tokenizer, folder: Path) -> SessionStore:
+    try:
+        return open_store(loaded.transformer, loaded.gguf, tokenizer, quality=loaded.settings.quality, folder=folder)
+    except UsageError as error:
+        raise UsageError(f"{error}: --sessions-dir") from error
 
 
 def open_server(flags: AgentFlags, settings: AgentModelSettings, how: AgentSettings) -> ServerModel:

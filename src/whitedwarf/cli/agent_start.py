@@ -19,7 +19,8 @@ from whitedwarf.cli.agent_modes import Mode, check_for_server
 from whitedwarf.cli.agent_parts import Parts, open_parts
 from whitedwarf.cli.agent_plain import run_plain
 from whitedwarf.cli.agent_turn import exit_code, finish_turn
-from whitedwarf.config import AgentFlags, AgentModelSettings, SamplingSettings, SteeringSettings
+from whitedwarf.cli.prompt_text import prompt_text
+from whitedwarf.config import AgentFlags, AgentModelSettings, SamplingSettings, SourceSettings, SteeringSettings
 from whitedwarf.conversation.thinking import Thinking
 from whitedwarf.errors import UsageError
 
@@ -38,7 +39,7 @@ def start(
     """Until the user, or what was asked for, is done; the exit code."""
     check_for_server(flags, model, steering)
     if mode is Mode.PRINT:
-        text = text if text is not None else sys.stdin.read()
+        text = text if text is not None else prompt_text(SourceSettings(prompt_file="-")) or ""
         if not text.strip():
             raise UsageError("--print needs a prompt: the one that was given is empty")
     with ending_signals(), open_parts(flags, thinking, sampling, steering, model) as parts:
