@@ -238,8 +238,9 @@ class LocalDialogue:
                         listen(Compacting("summary", len(ids), limit))
         finally:
             self._session = self._engine.new_session(saved)
-        _check_ended(generation)
-        return self._plain_text(ids).strip()
+        text = self._plain_text(ids).strip()
+        is_call = _checked_end(generation).stop_id == self._dsml
+        return text.removesuffix("<").rstrip() if is_call else text  # its tag had begun
 
     def shorten(self, summary: str, keep_tokens: int, listen: Listener) -> None:
         """Drop all but the opening and the tail; Cancelled, or another error, keeps everything, read as it is."""
@@ -256,7 +257,7 @@ class LocalDialogue:
             for event in events_of(generation):
                 if isinstance(event, Prefilled):
                     listen(Compacting("rebuild", event.processed, event.total))
-        _check_ended(generation)
+        _checked_end(generation)
         self._transcript, self._session = Transcript(prompt), session
         if tail == len(ids):
             self._turns = turns
@@ -353,8 +354,9 @@ class _InHand:
         self._dialogue.hold(None)
 
 
-def _check_ended(generation: Generation) -> None:
+def _checked_end(generation: Generation) -> Finished:
     """Raise what ended it early."""
     finished = generation.result().finished
     if finished.reason is FinishReason.CANCELLED:
         raise Cancelled("it was interrupted")
+    return finished
