@@ -6,6 +6,7 @@ events are taken in batches, `REDRAW_S` apart; what is typed is drawn at once.
 
 import asyncio
 import contextlib
+import os
 import signal
 import time
 from collections import deque
@@ -38,6 +39,7 @@ from whitedwarf.agent.tui.queue_preview import queue_preview
 from whitedwarf.agent.tui.shown import one_line
 from whitedwarf.agent.tui.status_line import head_line, status_line
 from whitedwarf.agent.tui.story import Story
+from whitedwarf.agent.tui.terminal_keys import know_alt_enter
 from whitedwarf.errors import WhitedwarfError
 
 REDRAW_S = 0.2
@@ -59,11 +61,12 @@ def run_screen(build: Build, settings: ScreenSettings) -> int:
     `build` is called once, on this thread, before anything is drawn; what the agent tells from then on is shown.
     WhitedwarfError when the screen itself broke down.
     """
+    know_alt_enter()
     app = AgentApp(settings)
     cockpit = build(app.listen, app)
     try:
         app.take_seat(cockpit)
-        with _kept_handlers():
+        with _kept_handlers(), _asked_size():
             status = app.run()
     finally:
         app.refuse_questions()
@@ -86,6 +89,16 @@ def _kept_handlers() -> Iterator[None]:
                 signal.signal(number, handler)
 
 
+@contextlib.contextmanager
+def _asked_size() -> Iterator[None]:
+    """The terminal knows its size; exported COLUMNS and LINES would be taken instead, and stay as they are."""
+    kept = {name: os.environ.pop(name) for name in ("COLUMNS", "LINES") if name in os.environ}
+    try:
+        yield
+    finally:
+        os.environ.update(kept)
+
+
 class AgentApp(App[int], inherit_bindings=False):
     """Listens to an agent (`listen`), asks for it (`ask`, `confirm`), and shows it."""
 
@@ -98,6 +111,7 @@ class AgentApp(App[int], inherit_bindings=False):
     #cramped { display: none; }
     .-plain #line { border-top: none; }
     .-low #head { display: none; }
+    .-low #line, .-low ApprovalPanel { border-top: none; }
     .-cramped #main { display: none; }
     .-cramped #cramped { display: block; }
     """
@@ -195,6 +209,7 @@ class AgentApp(App[int], inherit_bindings=False):
         """Another size has room for more or less."""
         self.set_class(not has_room(event.size.width, event.size.height), "-cramped")
         self.set_class(event.size.height < _LOW_ROWS, "-low")
+        self.query_one(ApprovalPanel).fit(event.size)
         self.call_after_refresh(self._redraw)
 
     def on_editor_sent(self, message: Editor.Sent) -> None:
@@ -298,7 +313,10 @@ class AgentApp(App[int], inherit_bindings=False):
 
     def action_page(self, step: int) -> None:
         """PgUp and PgDn: in the question's details, where there is a question, else in the story."""
-        self._view.scroll_by(step * self._view.page)
+        if self._questions.first is not None:
+            self.query_one(ApprovalPanel).scroll_page(step)
+        else:
+            self._view.scroll_by(step * self._view.page)
 
     def action_to_start(self) -> None:
         """The oldest line."""
