@@ -35,7 +35,7 @@ from whitedwarf.agent.tui.entries import Noted, Told
 from whitedwarf.agent.tui.figures import count, rate
 from whitedwarf.agent.tui.inbox import Inbox
 from whitedwarf.agent.tui.log_view import LogView
-from whitedwarf.agent.tui.queue_preview import queue_preview
+from whitedwarf.agent.tui.queue_preview import MOST_SHOWN, queue_preview
 from whitedwarf.agent.tui.shown import one_line
 from whitedwarf.agent.tui.status_line import head_line, status_line
 from whitedwarf.agent.tui.story import Story
@@ -143,7 +143,7 @@ class AgentApp(App[int], inherit_bindings=False):
         self._hint_until_s = 0.0
         self._phase_since_s = 0.0
         self._stopped_s = -AGAIN_S
-        self._is_leaving = False
+        self._left_s = -AGAIN_S
 
     # What the agent's thread calls.
 
@@ -267,7 +267,6 @@ class AgentApp(App[int], inherit_bindings=False):
             self._story.add(Noted(outcome.text, True) if outcome.is_error else Told(outcome.text))
         if outcome.leaves:
             self.exit(0)
-        self._is_leaving = False
         self._view.follow()
         self._redraw()
 
@@ -356,11 +355,12 @@ class AgentApp(App[int], inherit_bindings=False):
         self._tell("interrupting …")
 
     def _leave(self) -> None:
-        """As /quit does, which may ask; a second time at once."""
-        if self._is_leaving or self._commander is None:
+        """As /quit does, which may ask, or want the agent to be idle; a second time, soon after, at once."""
+        now_s = time.monotonic()
+        if now_s - self._left_s < AGAIN_S or self._commander is None:
             self.exit(0)
             return
-        self._is_leaving = True
+        self._left_s = now_s
         self._commander.obey("/quit")
 
     def _obey(self, line: str) -> None:
@@ -466,7 +466,7 @@ class AgentApp(App[int], inherit_bindings=False):
         _show(self.query_one("#head", Static), head_line(settings.model, settings.workspace, activity.title, width))
         queue = self.query_one("#queue", Static)
         queue.display = bool(activity.waiting)
-        _show(queue, queue_preview(activity.waiting, width - 2))
+        _show(queue, queue_preview(activity.waiting, width - 2, 1 if self.size.height < _LOW_ROWS else MOST_SHOWN))
         hint = one_line(self._hint) if time.monotonic() < self._hint_until_s else ""
         if not hint and not self._view.is_following:
             hint = "scrolled up; Ctrl+End follows again"
