@@ -12,6 +12,8 @@ from nano.curriculum.conversation import Conversation
 from nano.curriculum.drills import Recital
 from nano.curriculum.rendering import render
 
+BEGINNING_TOKENS = 4
+
 
 class Encoder:
     """Text -> token ids with nano's own tokenizer, and which of them are trained."""
@@ -72,6 +74,14 @@ class Document:
     def weight(self) -> float:
         """Of each trained token."""
         return min(2.0, max(0.5, (120 / max(sum(self.trained), 1)) ** 0.35))
+
+    def weights(self, beginnings: float = 1.0) -> list[float]:
+        """Of all tokens; the first ones of each answer, which say what kind of answer it is, `beginnings` times."""
+        found = []
+        for place, is_trained in enumerate(self.trained):
+            begins = not all(self.trained[max(0, place - BEGINNING_TOKENS) : place])
+            found.append(is_trained * self.weight * (beginnings if begins else 1.0))
+        return found
 
     def answers_one_of(self, prompts: dict[int, set[tuple[int, ...]]]) -> bool:
         """Whether an answer in it follows exactly one of the prompts (by length)."""

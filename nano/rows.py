@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from nano.curriculum.drills import recital
-from nano.curriculum.mixture import DOCUMENTS
+from nano.curriculum.mixture import BEGINNINGS, DOCUMENTS
 from nano.documents import Document, Encoder
 
 PAD = 2
@@ -108,7 +108,7 @@ class _Building:
         size = len(document.ids) + padding
         self.starts += [len(self.ids)] * size
         self.ids += document.ids + [PAD] * padding
-        self.weights += [document.weight * trained for trained in document.trained] + [0.0] * padding
+        self.weights += document.weights(BEGINNINGS.get(kind, 1.0)) + [0.0] * padding
         self.kinds += [self.kind_names.index(kind)] * size
 
     def row(self) -> Row:

@@ -21,11 +21,11 @@ from nano.curriculum.tool_sessions import choice_session, parallel_session, tool
 from nano.curriculum.values import one_of
 
 SHARES = {  # of the tokens of all rows
-    "tool session": 20.0,
+    "tool session": 18.0,
     "long tool session": 3.0,
     "tool turn": 10.0,
-    "choice session": 12.0,
-    "parallel session": 8.0,
+    "choice session": 16.0,
+    "parallel session": 12.0,
     "needle session": 28.0,
     "retrieval session": 10.0,
     "recital": 8.0,
@@ -33,6 +33,7 @@ SHARES = {  # of the tokens of all rows
     "plain session": 5.0,
     "plain": 3.0,
 }
+BEGINNINGS = {"choice session": 4.0}  # how much more than others the first tokens of its answers weigh
 
 
 def tool_session_document(rng: Random, longest_text: float) -> Conversation:
@@ -48,7 +49,7 @@ def long_tool_session_document(rng: Random, longest_text: float) -> Conversation
 
 def choice_session_document(rng: Random, longest_text: float) -> Conversation:
     conversation = choice_session(rng)
-    conversation.omits_instructions = rng.random() < 0.4
+    conversation.omits_instructions = rng.random() < 0.6
     return present(rng, conversation)
 
 

@@ -34,7 +34,7 @@ def tool_turn(
 ) -> Conversation:
     """One request under one to four tools (up to eight with `many_tools`), now and then after some small talk."""
     kinds: list[TurnKind] = ["call", "result", "nocall", "parallel", "second", "missing"]
-    kind = kind or rng.choices(kinds, [40, 16, 13, 13, 6, 12])[0]
+    kind = kind or rng.choices(kinds, [42, 14, 12, 15, 9, 8])[0]
     tools = toolset(rng, rng.choice([1, 2, 3, 4, 5, 6, 8] if many_tools else [1, 1, 2, 2, 3, 4]))
     messages = _opening(rng, long_system)
     if kind != "nocall" and rng.random() < 0.12:
@@ -63,7 +63,7 @@ def tool_session(rng: Random, turns: int, tool_count: int, *, long_system: bool 
     messages = _opening(rng, 0.0)
     deck: list[Tool] = []
     for turn in range(turns):
-        kind = rng.choices(["call", "parallel", "nocall", "missing"], [46, 26, 15, 13])[0]
+        kind = rng.choices(["call", "parallel", "nocall", "missing"], [48, 28, 15, 9])[0]
         if kind == "nocall":
             messages += _without_tool(rng)
         elif kind == "missing":
@@ -84,7 +84,7 @@ def choice_session(rng: Random) -> Conversation:
 
     Elsewhere the request alone tells which is likelier; here only the list of tools does.
     """
-    offered = rng.sample(_CLEARLY_MISSING, rng.randint(1, 4))
+    offered = rng.sample(_CLEARLY_MISSING, rng.choice([1, 2, 3, 3, 4, 4]))
     others = [invented_tool(rng) if rng.random() < 0.3 else known_tool(rng) for _ in range(rng.randint(0, 3))]
     mixed = [known_tool(rng, kind) for kind in offered]
     mixed += [tool for tool in others if tool.kind not in _CLEARLY_MISSING]

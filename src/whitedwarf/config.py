@@ -12,6 +12,7 @@ from cyclopts import Group, Parameter
 from cyclopts.validators import Number
 
 DEFAULT_CONTEXT = 32_768
+AGENT_CONTEXT = 100_000
 DEFAULT_SYSTEM = "You are a helpful assistant"
 
 _MODEL = Group.create_ordered("Model and runtime")
@@ -22,6 +23,10 @@ _ANSWERS = Group.create_ordered("Answers")
 _MEMORY = Group.create_ordered("Beginnings of prompts")
 _LOGS = Group.create_ordered("Logs")
 _STEERING = Group.create_ordered("Steering")
+_AGENT = Group.create_ordered("Agent")
+_SESSIONS = Group.create_ordered("Sessions")
+_TOOLS = Group.create_ordered("Tools")
+_ENDPOINT = Group.create_ordered("Another server")
 POSITIVE = Number(gte=1)
 MOST_MB = 1 << 40  # more than there is; /metrics and clocks tell such numbers as floats
 LONGEST_S = 1_000_000_000
@@ -187,6 +192,74 @@ class SteeringSettings:
     """The same after attention. Default: 0."""
 
 
+@Parameter(name="*", group=_MODEL)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentModelSettings(ModelSettings):
+    """Which model the agent runs on, and how."""
+
+    context: Annotated[int | None, Parameter(name=("--ctx", "-c"), validator=POSITIVE)] = None
+    """Context length in tokens. Default: 100000, or less if the model has less."""
+    power: Annotated[int, Parameter(validator=Number(gte=1, lte=100))] = 100
+    """Share of the time to compute in, in percent; the rest is rested. Answers stay the same."""
+    recipe: Literal["v4", "v4.1"] = "v4"
+    """How prompts are written: as DeepSeek V4 or as V4.1 was trained; must suit the model."""
+
+
+@Parameter(name="*", group=_AGENT)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentFlags(SourceSettings):
+    """How the agent is talked to, what it may do, and what it keeps."""
+
+    system: Annotated[str, Parameter(name=("--system", "-sys"), allow_leading_hyphen=True)] = ""
+    """Further words to the system's text."""
+    think: bool = False
+    """Think before answering (the default)."""
+    think_max: bool = False
+    """Think as hard as possible; needs --ctx of at least 393216."""
+    nothink: bool = False
+    """Answer at once."""
+    print: bool = False
+    """One prompt, and only the answer on stdout; all else on stderr. Reads the prompt from stdin without -p."""
+    plain: bool = False
+    """Lines instead of the full screen; the default without a terminal that can do more."""
+    screen_reader: bool = False
+    """A full screen without bars, boxes and redrawing, for screen readers."""
+    non_interactive: bool = False
+    """For scripts: prompts on stdin, each ended by 200 ms of silence; +DWARFSTAR_WAITING and +DWARFSTAR_QUEUED on
+    stderr say when the next one may come. With -p: one turn."""
+    chdir: Path | None = None
+    """Folder to work in; everything else is relative to it. Default: the current one."""
+    trace: Path | None = None
+    """File to which everything that happens is added, private to you, known secrets masked. Default: none."""
+    session: Annotated[str | None, Parameter(group=_SESSIONS)] = None
+    """Go on with this session: its id, or the first digits of it."""
+    continue_: Annotated[bool, Parameter(name="--continue", group=_SESSIONS)] = False
+    """Go on with the last session."""
+    sessions_dir: Annotated[Path | None, Parameter(group=_SESSIONS)] = None
+    """Folder for sessions, private to you. Default: ~/.whitedwarf/sessions."""
+    allow: Annotated[tuple[str, ...], Parameter(group=_TOOLS)] = ()
+    """A tool that runs without asking, or an effect: read, write, run, network; repeatable."""
+    ask: Annotated[tuple[str, ...], Parameter(group=_TOOLS)] = ()
+    """A tool, or an effect, about which you are asked each time."""
+    deny: Annotated[tuple[str, ...], Parameter(group=_TOOLS)] = ()
+    """A tool, or an effect, that is refused."""
+    yes: Annotated[bool, Parameter(name=("--yes", "-y"), group=_TOOLS)] = False
+    """Ask nothing: whatever is not denied runs. Only where it can do no harm."""
+    allow_write: Annotated[tuple[Path, ...], Parameter(group=_TOOLS)] = ()
+    """A further folder below which files may be written, besides the working one; repeatable."""
+    mcp_config: Annotated[Path | None, Parameter(group=_TOOLS)] = None
+    """File that names MCP servers (docs/agent.md). Default: ~/.whitedwarf/mcp.json, if it is there."""
+    url: Annotated[str | None, Parameter(group=_ENDPOINT)] = None
+    """Use the model of a server that speaks OpenAI's Chat Completions, such as http://127.0.0.1:8000, instead of one in
+    this process."""
+    model_name: Annotated[str | None, Parameter(group=_ENDPOINT, allow_leading_hyphen=True)] = None
+    """The server's name for the model. Default: its only one."""
+    api_key_env: Annotated[str | None, Parameter(group=_ENDPOINT)] = None
+    """Environment variable with the key for it. Default: no key is sent."""
+    extra_body: Annotated[str | None, Parameter(group=_ENDPOINT, allow_leading_hyphen=True)] = None
+    """JSON object with further members of each request; null takes one away that we would send."""
+
+
 DEFAULT_FILE = FileSettings()
 DEFAULT_MODEL = ModelSettings()
 DEFAULT_SOURCE = SourceSettings()
@@ -194,3 +267,5 @@ DEFAULT_CHAT = ChatSettings()
 DEFAULT_SAMPLING = SamplingSettings()
 DEFAULT_SERVE = ServeSettings()
 DEFAULT_STEERING = SteeringSettings()
+DEFAULT_AGENT = AgentFlags()
+DEFAULT_AGENT_MODEL = AgentModelSettings()

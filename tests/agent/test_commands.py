@@ -15,6 +15,7 @@ from whitedwarf.agent.commands import WORDS, Commands
 from whitedwarf.agent.events import Notice, SessionChanged
 from whitedwarf.agent.session_list import age_text, list_text
 from whitedwarf.agent.sessions import SessionSettings
+from whitedwarf.agent.store import Listing
 from whitedwarf.agent.tool import Outcome
 from whitedwarf.errors import UsageError
 
@@ -64,7 +65,7 @@ def test_the_list_shows_what_there_is_and_where_we_are(agent: SavedAgent) -> Non
     assert "MB" in line
 
 
-def test_a_session_of_another_model_is_told_in_the_list(agent: SavedAgent) -> None:
+def test_a_session_that_cannot_be_used_is_told_in_the_list(agent: SavedAgent) -> None:
     (agent.folder / f"{'ab' * 20}.kv").write_bytes(b"")
     assert "not usable: abab" in agent.obeys("/list").text
 
@@ -114,6 +115,14 @@ def test_switching_needs_an_id_that_is_there_and_another_one(agent: SavedAgent) 
         assert outcome.is_error, line
         assert problem in outcome.text
     agent.says("still here")
+
+
+def test_tools_that_are_gone_are_told(tmp_path: Path) -> None:
+    with SavedAgent(tmp_path, tools=(Echo(), Echo("shout"))) as agent:
+        agent.says("hello")
+        session_id = agent.sessions.current_id
+    with SavedAgent(tmp_path, tools=(Echo(),)) as agent:
+        assert "Tools it had that are not here: shout." in agent.obeys(f"/switch {session_id}").text
 
 
 def test_deleting_deletes(agent: SavedAgent) -> None:
@@ -285,8 +294,8 @@ def test_ages() -> None:
 
 
 def test_a_list_without_anything() -> None:
-    assert list_text([], [], "", 0.0) == "No sessions are saved yet."
-    assert list_text([], ["x"], "", 0.0) == "not usable: x"
+    assert list_text(Listing(()), "", 0.0) == "No sessions are saved yet."
+    assert list_text(Listing((), ("x",), 2), "", 0.0) == "not usable: x\nnot shown: 2 of other models"
 
 
 @given(st.text(max_size=30))

@@ -19,6 +19,7 @@ from whitedwarf.agent.events import AnswerEnd, Compacting, Notice, ToolEnded, Tu
 from whitedwarf.agent.tool import Outcome
 from whitedwarf.agent.tools.bash import Bash
 from whitedwarf.agent.tools.jobs import Jobs
+from whitedwarf.agent.tools.private_folder import PrivateFolder
 from whitedwarf.engine.script import ScriptedAnswer
 from whitedwarf.prompt.tokenizer import Tokenizer
 
@@ -169,7 +170,7 @@ def test_the_reminder_counts_anew_behind_a_summary(tokenizer: Tokenizer) -> None
 
 
 def test_jobs_that_run_are_told_behind_the_summary(tokenizer: Tokenizer, tmp_path: Path) -> None:
-    jobs = Jobs(tmp_path)
+    jobs = Jobs(tmp_path, PrivateFolder())
     script = [
         scripted(tokenizer, *block(call("bash", command="sleep 30", refresh_sec=1))),
         *answers(tokenizer, "It sleeps.", "Summary.", "never drawn", "Yes."),
@@ -181,4 +182,4 @@ def test_jobs_that_run_are_told_behind_the_summary(tokenizer: Tokenizer, tmp_pat
         prompt = on.prompt(tokenizer)
         assert prompt.index("[End of the summary.]") < prompt.index("job 1, pid ")
         assert "'sleep 30'<｜User｜>Still there?" in prompt
-    assert Bash(Jobs(tmp_path)).standing() == ""
+    assert Bash(Jobs(tmp_path, PrivateFolder())).standing() == ""

@@ -1,5 +1,6 @@
 """A conversation in this process: what is said, drawn and closed stands in the transcript, and is read once."""
 
+import itertools
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 
 from agent.scripted_agent import PATIENCE_S, QUICK, Ear, NoChecks, block, call, engine_of, scripted, segments_of
+from fakes.models import FakeModel
 from whitedwarf.agent.dialogue import Answer, Call, Result
 from whitedwarf.agent.events import AnswerEnd, Compacting, Drawn, ParameterText, Reading
 from whitedwarf.agent.local_dialogue import LocalDialogue
@@ -14,6 +16,7 @@ from whitedwarf.agent.settings import AgentSettings
 from whitedwarf.conversation.events import ReasoningDelta, TextDelta, ToolCallFinished
 from whitedwarf.conversation.thinking import Thinking
 from whitedwarf.conversation.tools import ToolDefinition
+from whitedwarf.engine.engine import Engine
 from whitedwarf.engine.request import FinishReason, GenerateOptions
 from whitedwarf.engine.script import ScriptedAnswer
 from whitedwarf.engine.scripted import ScriptedEngine
@@ -203,6 +206,22 @@ def test_an_answer_that_may_not_go_on_is_closed(tokenizer: Tokenizer) -> None:
     assert said(dialogue, tokenizer).endswith("</think><｜end▁of▁sentence｜>")
 
 
+def test_a_call_that_is_longer_than_an_answer_may_be_is_a_fault_the_model_is_told(tokenizer: Tokenizer) -> None:
+    dialogue, engine = begun(tokenizer, scripted(tokenizer, *block(call("write", content="word " * 500))))
+    with engine:
+        answer = asked(dialogue, tokens=100)
+    assert (answer.end, answer.tokens) == (AnswerEnd.FAULTY, 100)
+    assert "cut off" in answer.fault
+
+
+def test_a_call_for_which_the_context_has_no_room_ends_the_turn(tokenizer: Tokenizer) -> None:
+    pieces = block(call("write", content="word " * 5000))
+    dialogue, engine = begun(tokenizer, scripted(tokenizer, *pieces), context_length=1000)
+    with engine:
+        answer = asked(dialogue, tokens=50_000)
+    assert (answer.end, answer.fault) == (AnswerEnd.LENGTH, "")
+
+
 def test_a_full_context_leaves_room_to_close_the_answer(tokenizer: Tokenizer) -> None:
     dialogue, engine = begun(tokenizer, scripted(tokenizer, "word " * 5000), settings=THOUGHTFUL, context_length=1000)
     with engine:
@@ -234,6 +253,29 @@ def test_a_check_that_breaks_is_an_error_and_the_answer_is_closed(tokenizer: Tok
     assert said(dialogue, tokenizer).endswith("a.py</｜DSML｜<｜end▁of▁sentence｜>")
 
 
+def test_a_model_that_fails_in_an_answer_leaves_the_conversation_whole(tokenizer: Tokenizer) -> None:
+    passes = itertools.count()
+
+    def fail_once(spans: object) -> None:
+        if next(passes) == 4:
+            raise RuntimeError("a bit fell over")
+
+    model = FakeModel(vocab_size=tokenizer.vocab_size, context_length=4096, before_forward=fail_once)
+    with Engine(model) as engine:
+        dialogue = LocalDialogue(engine, tokenizer, ModelVersion.V4, QUICK)
+        dialogue.begin("You help.", [], "")
+        dialogue.say("Go.")
+        with pytest.raises(BackendError, match="a bit fell over"):
+            dialogue.answer(Ear(), NoChecks(), 9)
+        ids = dialogue.transcript.ids.tolist()
+        assert ids[-1] == tokenizer.special_id(SpecialToken.EOS)
+        ear = Ear()
+        dialogue.say("Again.")
+        assert dialogue.answer(ear, NoChecks(), 3).tokens <= 3
+        assert ear.of(Reading)[0].reused == 0  # what failed is not trusted
+        assert dialogue.transcript.ids[: len(ids)].tolist() == ids
+
+
 # interruption
 
 
@@ -263,6 +305,18 @@ def test_an_answer_that_is_interrupted_while_the_prompt_is_read_never_began(toke
         assert said(dialogue, tokenizer) == "<｜User｜>Go on."
         assert asked(dialogue).text == "Yes."
     assert said(dialogue, tokenizer).startswith("<｜User｜>Go on.\n\nGo on.<｜Assistant｜></think>Yes.")
+
+
+@pytest.mark.parametrize(("settings", "closing"), [(QUICK, "</think>"), (THOUGHTFUL, "<think></think>")])
+def test_an_answer_whose_beginning_was_read_is_closed_though_nothing_was_drawn(
+    tokenizer: Tokenizer, settings: AgentSettings, closing: str
+) -> None:
+    dialogue, engine = begun(tokenizer, scripted(tokenizer, "x", delay_s=30.0), settings=settings)
+    ear = interrupting(dialogue, lambda event: isinstance(event, Reading) and event.done == event.total)
+    with engine:
+        answer = asked(dialogue, ear)
+    assert (answer.end, answer.tokens) == (AnswerEnd.INTERRUPTED, 0)
+    assert said(dialogue, tokenizer) == f"<｜User｜>Go on.<｜Assistant｜>{closing}<｜end▁of▁sentence｜>"
 
 
 def test_without_an_answer_in_hand_there_is_nothing_to_interrupt(tokenizer: Tokenizer) -> None:
@@ -382,6 +436,21 @@ def test_the_extra_text_stands_in_the_opening_as_text(tokenizer: Tokenizer) -> N
         assert tokenizer.special_id(CLOSE) not in ids
         assert tokenizer.decode(ids).endswith("You help.\n\nSay </think> often.")
         assert dialogue.opening_length == len(ids)
+
+
+@pytest.mark.parametrize("version", ModelVersion)
+@pytest.mark.parametrize("system", ["", "You help."])
+@pytest.mark.parametrize("settings", [QUICK, THOUGHTFUL])
+def test_the_opening_ends_where_the_first_words_begin(
+    tokenizer: Tokenizer, version: ModelVersion, system: str, settings: AgentSettings
+) -> None:
+    with engine_of(tokenizer, scripted(tokenizer, "x")) as engine:
+        dialogue = LocalDialogue(engine, tokenizer, version, settings)
+        dialogue.begin(system, [], "")
+        opening = len(dialogue.transcript)
+        for speak in (dialogue.say, dialogue.instruct, dialogue.say):
+            speak("Go.")
+            assert dialogue.opening_length == opening
 
 
 def test_options_of_an_answer_are_those_of_the_settings(tokenizer: Tokenizer) -> None:

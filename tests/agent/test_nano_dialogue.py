@@ -17,7 +17,10 @@ from whitedwarf.engine.engine import Engine
 from whitedwarf.engine.request import GenerateOptions, SamplingOptions
 from whitedwarf.errors import Cancelled
 from whitedwarf.prompt.encode import ModelVersion, encode
+from whitedwarf.prompt.parse_options import ParseOptions, ParseStart
+from whitedwarf.prompt.special import SpecialToken
 from whitedwarf.prompt.tokenizer import Tokenizer
+from whitedwarf.protocol.call_guide import CallGuide
 
 TOOL = ToolDefinition(
     "create_file",
@@ -76,6 +79,31 @@ def test_an_answer_is_what_the_same_prompt_as_a_whole_gives(nano_engine: Engine,
     fresh = begun(nano_engine, tokenizer)
     fresh.resume(ids[:-2], nano_engine.new_session())
     assert fresh.answer(Ear(), NoChecks(), 100).text == second.text
+
+
+@pytest.mark.parametrize("thinking", [Thinking.NONE, Thinking.HIGH])
+@pytest.mark.parametrize("words", ['Make a file a.log containing "one two"', "What is 7 + 5?", "Thank you!"])
+def test_it_draws_what_the_server_would(
+    nano_engine: Engine, tokenizer: Tokenizer, thinking: Thinking, words: str
+) -> None:
+    """The agent itself loses nothing: the same prompt, the same steering, the same tokens."""
+    conversation = Conversation(
+        (SystemMessage(SYSTEM), UserMessage(words)),
+        is_thinking=thinking.is_on,
+        tools=(TOOL,),
+        reasoning_effort=thinking.effort,
+    )
+    prompt = tokenizer.encode_segments(encode(conversation, ModelVersion.V4).segments)
+    start = ParseStart.REASONING if thinking.is_on else ParseStart.CONTENT
+    eos = tokenizer.special_id(SpecialToken.EOS)
+    options = GenerateOptions(max_tokens=150, stop_ids=frozenset({eos}), sampling=GREEDY)
+    guide = CallGuide(tokenizer, ParseOptions(start=start))
+    drawn = nano_engine.submit(prompt, options, guide=guide).result().ids
+    dialogue = begun(nano_engine, tokenizer, thinking)
+    dialogue.say(words)
+    dialogue.answer(Ear(), NoChecks(), 150)
+    ids = dialogue.transcript.ids.tolist()
+    assert ids[: len(prompt) + len(drawn)] == [*prompt, *drawn]
 
 
 def test_nano_calls_a_tool(nano_engine: Engine, tokenizer: Tokenizer) -> None:

@@ -12,11 +12,13 @@ import numpy as np
 import pytest
 
 from agent.store_bench import FACTS, StoreBench, ask, ids_of, nano, read, steered, tokens
+from whitedwarf.agent import store as store_module
 from whitedwarf.agent.approval import Rule
 from whitedwarf.agent.journal import SessionInUseError
 from whitedwarf.agent.session_facts import SessionFacts
+from whitedwarf.agent.session_file import read_head
 from whitedwarf.agent.store import id_of, normalised
-from whitedwarf.agent.store_opening import open_stateless_store
+from whitedwarf.agent.store_opening import open_stateless_store, open_store
 from whitedwarf.conversation.thinking import Thinking
 from whitedwarf.engine.session import SessionSnapshot
 from whitedwarf.errors import FileFormatError, UsageError
@@ -116,6 +118,27 @@ def test_two_sessions_of_the_same_words_in_the_same_second_are_two(bench: StoreB
     assert len(bench.open().listing().entries) == 2
 
 
+def test_two_processes_that_begin_alike_in_the_same_second_get_two_sessions(bench: StoreBench) -> None:
+    first = bench.open().create("hello", ids_of(5), FACTS)
+    bench.path(first.id).unlink()  # as if it were not written yet
+    second = bench.open().create("hello", ids_of(6), FACTS)
+    assert first.id != second.id
+    first.close()
+    second.close()
+
+
+def test_a_list_is_made_anew_only_of_what_changed(bench: StoreBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, _ = bench.saved("one", 20), bench.saved("two", 20)
+    store, read = bench.open(), []
+    monkeypatch.setattr(store_module, "read_head", lambda file: read.append(file.path.stem) or read_head(file))
+    store.listing()
+    store.listing()
+    assert len(read) == 2
+    store.strip(first)
+    assert next(entry for entry in store.listing().entries if entry.id == first).is_stripped
+    assert read[2:] == [first, first]  # once while it was stripped
+
+
 def test_files_are_private_in_a_private_folder(bench: StoreBench) -> None:
     session_id = bench.saved()
     assert bench.folder.stat().st_mode & 0o777 == 0o700
@@ -180,6 +203,7 @@ def test_sessions_of_another_model_or_a_larger_context_are_refused_with_the_reas
     store._form.weights ^= 0x55  # other weights
     with pytest.raises(FileFormatError, match=r"another model \(nano\)"):
         store.open(session_id)
+    assert (store.listing().entries, store.listing().problems, store.listing().num_others) == ((), (), 1)
     assert bench.open().listing().problems == ()
     assert f"{session_id}.journal" not in bench.names()
 
@@ -221,6 +245,15 @@ def test_rows_kept_otherwise_are_read_again(bench: StoreBench) -> None:
     resumed = bench.open(nano(4096, "f32")).open(bench.saved())
     assert resumed.saved is None
     assert "rows of kind" in resumed.why
+    resumed.session.close()
+
+
+def test_states_of_another_backend_are_read_again(bench: StoreBench) -> None:
+    session_id, loaded = bench.saved(), nano()
+    other = open_store(loaded.transformer, loaded.gguf, tokens(), folder=bench.folder, quality=True)
+    resumed = other.open(session_id)
+    assert resumed.saved is None
+    assert "another backend" in resumed.why
     resumed.session.close()
 
 

@@ -275,6 +275,12 @@ def test_a_prompt_that_is_too_long_is_told_as_such() -> None:
         talk(server.url).answer()
 
 
+def test_words_that_are_no_text_are_sent_all_the_same() -> None:
+    with chat_server(stream({"content": "Hm?"})) as server:
+        assert talk(server.url, "odd \udcff name").answer().text == "Hm?"
+        assert server.received[0]["messages"][1]["content"] == "odd ? name"
+
+
 def test_nobody_there_is_told_with_the_address() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -33,6 +33,13 @@ def test_elsewhere_nothing_is_coloured() -> None:
     assert shown(io.StringIO(), THOUGHT, ANSWER) == "hmm\nyes\n"
 
 
+def test_a_terminal_obeys_nothing_that_a_model_says() -> None:
+    hostile = "\033]0;title\007\033[2Jgone\r\x9b31m\u202eevil\ttab"
+    assert shown(Terminal(), Piece(hostile, False)) == "·]0;title··[2Jgone··31m·evil\ttab\n"
+    assert shown(Terminal(), Piece(hostile, True)) == "\033[90m·]0;title··[2Jgone··31m·evil\ttab\033[0m\n"
+    assert shown(io.StringIO(), Piece(hostile, False)) == hostile + "\n"
+
+
 @pytest.mark.parametrize(("variable", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
 def test_a_user_or_terminal_without_colours_gets_none(
     variable: str, value: str, monkeypatch: pytest.MonkeyPatch

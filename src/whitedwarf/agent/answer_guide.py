@@ -98,11 +98,6 @@ class AnswerGuide:
             self._heard.put(Heard(events, course.is_greedy))
         return course if self.fault is None else _OVER
 
-    @property
-    def is_within_block(self) -> bool:
-        """Whether a block of calls was opened, and not closed."""
-        return self._calls.course.is_inside_call
-
     def take(self, timeout_s: float) -> Heard | None:
         """What the next token told; None where it has not come."""
         try:
@@ -114,7 +109,7 @@ class AnswerGuide:
         """The last of what was said, once the engine is done; a block that was begun, but has no call, is a fault."""
         events = list(self._read(self._parser.finish(reason)))
         if self._calls.course.is_inside_call and not self._num_calls:
-            self.fault = self.fault or Fault(AnswerEnd.FAULTY, _FAULTS[RepairKind.TRUNCATED_CALL])
+            self.fault = self.fault or CUT_OFF
         return events
 
     @property

@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 
-from whitedwarf.agent.answer_guide import CUT_OFF, AnswerGuide, Fault
+from whitedwarf.agent.answer_guide import AnswerGuide, Fault
 from whitedwarf.agent.answer_text import AnswerText
 from whitedwarf.agent.dialogue import Answer
 from whitedwarf.agent.events import AnswerEnd, Drawn, Event, Listener, Reading
@@ -49,11 +49,10 @@ class AnswerReading:
                     return event
         raise AssertionError("a generation ends with Finished")
 
-    def answer(self, finished: Finished) -> Answer:
-        """What it came to."""
+    def answer(self, finished: Finished, *, is_full: bool) -> Answer:
+        """What it came to; `is_full`: the context, rather than the limit of an answer, ends one that is too long."""
         said = self.said
-        is_cut = self._guide.is_within_block and not said.calls  # the model ended it before any call
-        end, fault = _end(finished, said, self._guide.fault or (CUT_OFF if is_cut else None))
+        end, fault = _end(finished, said, self._guide.fault, is_full=is_full)
         return Answer(end, said.text, said.reasoning, said.calls, fault, finished.generated_tokens)
 
     def _tell_reading(self, event: Prefilled) -> None:
@@ -94,10 +93,10 @@ def _backend_reason(finished: Finished, fault: Fault | None) -> BackendReason:
     return BackendReason.STOP if is_meant else BackendReason.LENGTH
 
 
-def _end(finished: Finished, said: AnswerText, fault: Fault | None) -> tuple[AnswerEnd, str]:
+def _end(finished: Finished, said: AnswerText, fault: Fault | None, *, is_full: bool) -> tuple[AnswerEnd, str]:
     if finished.reason is FinishReason.CANCELLED:
         return AnswerEnd.INTERRUPTED, ""
-    if finished.reason is FinishReason.LENGTH:
+    if finished.reason is FinishReason.LENGTH and (fault is None or is_full):
         return AnswerEnd.LENGTH, ""
     if fault is not None:
         return fault.end, fault.text

@@ -151,8 +151,7 @@ class Commands:
 
     def _list(self) -> str:
         sessions = self._sessions()
-        listing = sessions.listing()
-        return list_text(listing.entries, listing.problems, sessions.current_id, self._clock(), self._columns())
+        return list_text(sessions.listing(), sessions.current_id, self._clock(), self._columns())
 
     def _power(self, argument: str) -> str:
         if self._engine is None:
@@ -208,6 +207,9 @@ class Commands:
         workspace, here = resumed.facts.workspace, self._sessions().settings.workspace
         if workspace and workspace != here:
             lines.append(f"It was in {workspace}; now it is in {here or 'another folder'}.")
+        gone = sorted(set(resumed.facts.tools) - set(self._agent.toolbox.tools))
+        if gone:
+            lines.append(f"Tools it had that are not here: {', '.join(gone)}.")
         if resumed.facts.approvals:
             rules = ", ".join(f"{tool} {rule}" for tool, rule in sorted(resumed.facts.approvals.items()))
             lines.append(f"Remembered for its tools: {rules}.")

@@ -135,7 +135,7 @@ def _read(descriptor: int, most_bytes: int) -> tuple[bytes, Version]:
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(file.fileno())
         _check_kind(status)
-        return file.read(most_bytes + 1), Version.of(status)
+        return file.read(most_bytes + 1) or b"", Version.of(status)  # None: a kernel's file with nothing to say yet
 
 
 @contextlib.contextmanager

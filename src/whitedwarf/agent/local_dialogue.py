@@ -139,10 +139,11 @@ class LocalDialogue:
     def opening_length(self) -> int:
         """How many tokens the system's part at the beginning has."""
         ids = self.transcript.ids
-        begins = (SpecialToken.USER, SpecialToken.ASSISTANT, SpecialToken.LATEST_REMINDER, SpecialToken.SYSTEM)
+        marks = {SpecialToken.USER, SpecialToken.ASSISTANT, SpecialToken.LATEST_REMINDER, SpecialToken.SYSTEM}
         known = self._tokenizer.vocabulary.special_ids
-        marks = {known[token] for token in begins if token in known}
-        later = (place for place in range(2, len(ids)) if int(ids[place]) in marks)  # V4.1 opens with such a token
+        begins = {known[token] for token in marks if token in known}
+        opens_so = self._version is ModelVersion.V41 and ids[1:2].tolist() == [known.get(SpecialToken.SYSTEM)]
+        later = (place for place in range(2 if opens_so else 1, len(ids)) if int(ids[place]) in begins)
         return next(later, len(ids))
 
     def begin(self, system: str, tools: Sequence[ToolDefinition], extra: str) -> None:
@@ -189,8 +190,9 @@ class LocalDialogue:
         prompt = self._prompt(self._turns.answer_start(is_thinking=self._is_thinking))
         guide = AnswerGuide(self._tokenizer, self._parse_options(), checks)
         chooser = AutoUpto(self._tokenizer, guide, checks, self.settings.sampling)
+        room = self._room(prompt, CLOSING_TOKENS)
         options = GenerateOptions(
-            max_tokens=min(max_tokens, self._room(prompt, CLOSING_TOKENS)),
+            max_tokens=min(max_tokens, room),
             stop_ids=frozenset({self._eos}),
             sampling=self.settings.sampling,
         )
@@ -202,7 +204,7 @@ class LocalDialogue:
         self._close(finished, begin, reading.read_tokens)
         if finished.error is not None:
             raise finished.error
-        answer = reading.answer(finished)
+        answer = reading.answer(finished, is_full=room <= max_tokens)
         self._owes_syntax = answer.end is AnswerEnd.FAULTY
         return answer
 
@@ -235,8 +237,9 @@ class LocalDialogue:
                         listen(Compacting("summary", len(ids), limit))
         finally:
             self._session = self._engine.new_session(saved)
-        _check_ended(generation)
-        return self._plain_text(ids).strip()
+        text = self._plain_text(ids).strip()
+        is_call = _checked_end(generation).stop_id == self._dsml
+        return text.removesuffix("<").rstrip() if is_call else text  # its tag had begun
 
     def shorten(self, summary: str, keep_tokens: int, listen: Listener) -> None:
         """Drop all but the opening and the tail; Cancelled, or another error, keeps everything, read as it is."""
@@ -253,7 +256,7 @@ class LocalDialogue:
             for event in events_of(generation):
                 if isinstance(event, Prefilled):
                     listen(Compacting("rebuild", event.processed, event.total))
-        _check_ended(generation)
+        _checked_end(generation)
         self._transcript, self._session = Transcript(prompt), session
         if tail == len(ids):
             self._turns = turns
@@ -350,8 +353,9 @@ class _InHand:
         self._dialogue.hold(None)
 
 
-def _check_ended(generation: Generation) -> None:
+def _checked_end(generation: Generation) -> Finished:
     """Raise what ended it early."""
     finished = generation.result().finished
     if finished.reason is FinishReason.CANCELLED:
         raise Cancelled("it was interrupted")
+    return finished

@@ -14,6 +14,7 @@ from whitedwarf.agent.session_facts import Kept, SessionFacts
 from whitedwarf.agent.session_file import StateForm, is_beginning, parts_of
 from whitedwarf.agent.transcript import Ids
 from whitedwarf.engine.session import SessionSnapshot
+from whitedwarf.gguf.file_lock import sync_folder
 from whitedwarf.kvstore.directory import Directory
 from whitedwarf.prompt.token_words import TokenWords
 
@@ -74,6 +75,7 @@ class OpenSession:
                 self._form, text, self.title, Kept(ids, self._form.true(facts)), payload, self._created, now
             )
             self._directory.write(self.id, parts)
+            sync_folder(self._directory.path)  # before the journal forgets
             with self._noting:
                 if is_newest and self._journal.end == end:
                     self._journal.clear()

@@ -59,7 +59,7 @@ class Rounds:
         settings = self.settings
         system = system_prompt(self._toolbox.tools) if settings.system is None else settings.system
         self._dialogue.begin(system, self._toolbox.definitions, settings.extra_system)
-        self._is_dated = False
+        self._is_dated = not settings.tells_date
         self._forget()
 
     def resume(self) -> None:

@@ -1,20 +1,18 @@
 """The sessions on disk as lines for people (product.md C.9). Pure."""
 
-from collections.abc import Iterable
-
-from whitedwarf.agent.store import SHORT_ID, SessionEntry
+from whitedwarf.agent.store import SHORT_ID, Listing, SessionEntry
 
 _MB = 1 << 20
 _AGES = ((86_400, "d"), (3_600, "h"), (60, "min"))
 _FIXED_COLUMNS = 44  # all but the title
 
 
-def list_text(
-    entries: Iterable[SessionEntry], problems: Iterable[str], current_id: str, now: float, width: int = 100
-) -> str:
+def list_text(listing: Listing, current_id: str, now: float, width: int = 100) -> str:
     """One line each: id, title, when it was last used, tokens, MB; the one we are in is marked, then what is wrong."""
-    lines = [_line(entry, current_id, now, max(12, width - _FIXED_COLUMNS)) for entry in entries]
-    told = [f"not usable: {problem}" for problem in problems]
+    lines = [_line(entry, current_id, now, max(12, width - _FIXED_COLUMNS)) for entry in listing.entries]
+    told = [f"not usable: {problem}" for problem in listing.problems]
+    if listing.num_others:
+        told.append(f"not shown: {listing.num_others} of other models")
     return "\n".join([*lines, *told]) or "No sessions are saved yet."
 
 

@@ -18,7 +18,7 @@ from whitedwarf.engine.request import Finished, FinishReason, GenerateOptions, P
 from whitedwarf.engine.session import SessionSnapshot
 from whitedwarf.errors import WhitedwarfError
 
-FEW_TOKENS = 64  # what closes an answer is read at once, so that its state is whole; more waits for the next answer
+FEW_TOKENS = 16  # what closes an answer is read at once, so that its state is whole; more waits for the next answer
 
 
 class SessionReading:

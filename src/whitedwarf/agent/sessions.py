@@ -165,7 +165,7 @@ class Sessions:
         self._apply(resumed.facts)
         self._listen(SessionChanged(resumed.session.id, resumed.session.title, len(resumed.ids)))
         if self.store.keeps_states and resumed.saved is None and len(resumed.ids):
-            self._reading.read(resumed.ids)
+            self._read_all(resumed.ids)
         return resumed
 
     def change_model(self, model: Transformer, steering: SteeringFacts | None) -> None:
@@ -205,6 +205,15 @@ class Sessions:
     def _read_opening(self) -> None:
         with suppress(WhitedwarfError):  # the answer will meet it, too
             self._reading.opening(self.store)
+
+    def _read_all(self, ids: Ids) -> None:
+        try:
+            is_read = self._reading.read(ids)
+        except WhitedwarfError as error:  # such as too little room: the next turn makes some, or tells
+            log.info("session_not_read", extra={"why": str(error)})
+            return
+        if not is_read:
+            self._listen(Notice("Not all of the session was read; the rest is read with your next words."))
 
     def _create(self) -> None:
         if self._open is not None:

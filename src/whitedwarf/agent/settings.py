@@ -19,3 +19,4 @@ class AgentSettings:
     reminder_after_tokens: int = 50_000
     compact_at: float = 0.85  # of the context
     reserve_tokens: int = 1024  # have to be free behind what is said, or an eighth of a small context
+    tells_date: bool = True  # with the workspace, once in a session, before the user's first words

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from whitedwarf.agent.journal import Journal, is_in_use, read_records, replayed
+from whitedwarf.agent.journal import Journal, SessionInUseError, is_in_use, read_records, replayed
 from whitedwarf.agent.open_session import OpenSession
 from whitedwarf.agent.session_facts import Kept, SessionFacts
 from whitedwarf.agent.session_file import (
@@ -34,7 +34,7 @@ from whitedwarf.agent.session_file import (
 from whitedwarf.agent.transcript import Ids
 from whitedwarf.engine.session import SessionSnapshot
 from whitedwarf.errors import FileFormatError, UsageError
-from whitedwarf.kvstore.directory import FILE_NAME, Directory
+from whitedwarf.kvstore.directory import FILE_NAME, Directory, Signature
 from whitedwarf.kvstore.file import KvFile
 from whitedwarf.kvstore.policy import Entry
 from whitedwarf.kvstore.settings import StoreSettings
@@ -49,6 +49,10 @@ SHORT_ID = 8
 HEX = re.compile(r"[0-9a-f]{1,40}")
 
 log = logging.getLogger(__name__)
+
+
+class OtherModelError(FileFormatError):
+    """A healthy session of another model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +76,11 @@ class SessionEntry:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The sessions of this model, last used first, and why others cannot be used."""
+    """The sessions of this model, last used first, and why some cannot be used."""
 
     entries: tuple[SessionEntry, ...]
     problems: tuple[str, ...] = ()
+    num_others: int = 0  # of other models
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +117,7 @@ class SessionStore:
         self._form = StateForm(settings, model, weights)
         self._tokenizer = tokenizer
         self._words = TokenWords(tokenizer)
+        self._heads: dict[str, tuple[Signature, Head]] = {}
         self._directory = Directory(settings.directory, log.info, Tally(), _no_entry)
         self._sweep()
 
@@ -127,17 +133,20 @@ class SessionStore:
 
     def listing(self) -> Listing:
         """Opens every file, but reads of none its state."""
-        entries, problems = [], []
+        entries, problems, num_others = [], [], 0
         for session_id in self._ids():
             try:
                 head = self._head(session_id)
                 self._check_model(session_id, head)
+            except OtherModelError:
+                num_others += 1
+                continue
             except (FileFormatError, OSError) as error:
                 problems.append(str(error))
                 continue
             entries.append(_entry(session_id, head))
         entries.sort(key=lambda entry: (-entry.last_used, -entry.created, entry.id))
-        return Listing(tuple(entries), tuple(problems))
+        return Listing(tuple(entries), tuple(problems), num_others)
 
     def find(self, prefix: str) -> str:
         """The id that begins so; UsageError when there is none, or more than one."""
@@ -161,10 +170,7 @@ class SessionStore:
 
         Raises OSError.
         """
-        title, created = normalised(prompt), int(self._clock())
-        while self._path(session_id := id_of(title, created)).exists():
-            created += 1  # the same words in the same second
-        session = self._opened(session_id, title, created)
+        session = self._claimed(normalised(prompt), int(self._clock()))
         try:
             session.begin(ids)
             session.save(ids, None, facts)
@@ -247,25 +253,42 @@ class SessionStore:
                 with suppress(OSError):
                     path.unlink()
 
+    def _claimed(self, title: str, created: int) -> OpenSession:
+        """A session that nobody has; the same words in the same second make another one."""
+        while True:
+            session_id = id_of(title, created)
+            with suppress(SessionInUseError):
+                session = self._opened(session_id, title, created)
+                if not self._path(session_id).exists():
+                    return session
+                session.close()
+            created += 1
+
     def _head(self, session_id: str) -> Head:
-        with opened(self._path(session_id)) as file:
+        """Of a file that is the same as last time, without a look into it."""
+        path = self._path(session_id)
+        signature = _signature(path)
+        known = self._heads.get(session_id)
+        if known is not None and known[0] == signature:
+            return known[1]
+        with opened(path) as file:
             file.make_private()
-            return read_head(file)
+            head = read_head(file)
+        self._heads[session_id] = signature, head
+        return head
 
     def _check_model(self, session_id: str, head: Head) -> None:
         header, name = head.header, session_id[:SHORT_ID]
+        marks = {head.facts.weights, self._form.weights} - {0}
+        if header.model_id != self.settings.model_id or len(marks) > 1:
+            model = f" ({head.facts.model})" if head.facts.model else ""
+            raise OtherModelError(f"session {name} is of another model{model}: start with that one to go on with it")
         here = self.settings.layout.context_length
         if header.context_length > here:
             raise FileFormatError(
                 f"session {name} was saved with a context of {header.context_length}, here it is {here}: "
                 f"start with --ctx {header.context_length}"
             )
-        weights = head.facts.weights
-        if header.model_id != self.settings.model_id or (
-            weights != self._form.weights and 0 not in (weights, self._form.weights)
-        ):
-            model = f" ({head.facts.model})" if head.facts.model else ""
-            raise FileFormatError(f"session {name} is of another model{model}: start with that one to go on with it")
 
     def _resumed(self, session: OpenSession) -> Resumed:
         with opened(self._path(session.id)) as file:
@@ -309,6 +332,8 @@ class SessionStore:
         digest = "" if steering is None else steering.digest
         if kept is not None and digest != self._form.digest:
             return f"its state was made {'under' if digest else 'without'} a steering that is not the one here"
+        if 0 not in (marks := {file.header.model_mark, self.settings.model_mark}) and len(marks) > 1:
+            return "its state was made by another backend, or with other weights"
         return self.settings.problem(file.header)
 
     def _opened(self, session_id: str, title: str, created: int) -> OpenSession:
@@ -329,6 +354,14 @@ class SessionStore:
 
     def _journal_path(self, session_id: str) -> Path:
         return self.settings.directory / f"{session_id}.journal"
+
+
+def _signature(path: Path) -> Signature:
+    try:
+        status = path.lstat()
+    except OSError:
+        return 0, 0, 0
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def normalised(prompt: str) -> str:

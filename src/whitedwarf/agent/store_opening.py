@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 from whitedwarf.agent.store import DEFAULT_FOLDER, SessionStore
@@ -32,7 +31,7 @@ def open_store(
 
     path = _folder(folder)
     settings = StoreSettings(path, layout_of(model), quant_bits(gguf), model_id(model), mark_of(model))
-    weights = mark_of(replace(model, steering=None))
+    weights = model_mark(gguf, "weights")  # alone, whatever calculates with them
     with _told(path):
         return SessionStore(settings, tokenizer, model, weights=weights, mark_of=mark_of, clock=clock)
 

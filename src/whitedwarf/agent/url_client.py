@@ -7,6 +7,7 @@ the user (ContextOverflowError where the prompt is too long).
 
 import asyncio
 import contextlib
+import json
 import re
 import threading
 from collections.abc import Callable, Mapping
@@ -133,10 +134,12 @@ class ChatClient:
 
     async def _attempt(self, body: Mapping[str, Any], reader: Reader) -> None:
         sent = {name: value for name, value in body.items() if value is not None and name not in self._unknown}
+        data = json.dumps(sent, ensure_ascii=False).encode("utf-8", "replace")  # names of files may be no text
+        headers = {"Content-Type": "application/json", **self._options.headers}
         try:
             async with (
-                httpx2.AsyncClient(timeout=_TIMEOUT, headers=self._options.headers, follow_redirects=False) as client,
-                client.stream("POST", self._url, json=sent) as response,
+                httpx2.AsyncClient(timeout=_TIMEOUT, headers=headers, follow_redirects=False) as client,
+                client.stream("POST", self._url, content=data) as response,
             ):
                 if response.status_code != 200:
                     raise self._refusal(response, await _beginning(response), sent)

@@ -44,7 +44,7 @@ class UrlDialogue:
         self._listen: Listener = _nobody
         self._client = ChatClient(options, lambda text: self._listen(Notice(text)), first_pause_s)
         self._messages = ChatMessages()
-        self._messages.begin("", (), "")
+        self._is_begun = False
         self._ratio = TOKENS_PER_BYTE
         self._counted = (0, 0)  # tokens that the server counted, when so many bytes had been said
         self._call_numbers = itertools.count(1)
@@ -56,7 +56,9 @@ class UrlDialogue:
 
     @property
     def used_tokens(self) -> int:
-        """What the server counted last, and an estimate of what was said since."""
+        """What the server counted last, and an estimate of what was said since; 0 before `begin`."""
+        if not self._is_begun:
+            return 0
         tokens, size = self._counted
         return tokens + round((self._messages.size() - size) * self._ratio)
 
@@ -72,6 +74,7 @@ class UrlDialogue:
     def begin(self, system: str, tools: Sequence[ToolDefinition], extra: str) -> None:
         """As Dialogue."""
         self._messages.begin(system, tools, extra)
+        self._is_begun = True
         self._counted = (0, 0)
 
     def count(self, text: str) -> int:
@@ -115,7 +118,7 @@ class UrlDialogue:
 
     def summarise(self, request: str, max_tokens: int, listen: Listener) -> str:
         """As Dialogue; Cancelled when interrupted."""
-        aside = ChatMessages(self._messages.tools, self._messages.messages())
+        aside = self._messages.copy()
         aside.say(request)
         progress = _Progress(listen, max_tokens)
         reader = UrlAnswer(progress, _NoChecks(), lambda: "call")

@@ -32,32 +32,41 @@ class ChatMessages:
     """All that was said. Change it through the methods only."""
 
     tools: list[Message] = field(default_factory=list)
-    _all: list[Message] = field(default_factory=list)
+    _system: str = ""
+    _summary: str = ""  # of what was dropped
+    _turns: list[Message] = field(default_factory=list)
     _open: dict[str, str] = field(default_factory=dict)  # calls without a result: id to name
 
     def begin(self, system: str, tools: Sequence[ToolDefinition], extra: str) -> None:
         """Forget everything."""
         self.tools = [_function(tool) for tool in tools]
-        self._all = [{"role": "system", "content": "\n\n".join(filter(None, (system, extra)))}]
-        self._open = {}
+        self._system = "\n\n".join(filter(None, (system, extra)))
+        self._summary = ""
+        self._turns, self._open = [], {}
+
+    def copy(self) -> "ChatMessages":
+        """One that can be added to without a trace here."""
+        turns = [dict(message) for message in self._turns]
+        return ChatMessages(self.tools, self._system, self._summary, turns, dict(self._open))
 
     def messages(self) -> list[Message]:
         """For a request."""
-        return [dict(message) for message in self._all]
+        system = "\n\n".join(filter(None, (self._system, self._summary)))
+        first = [{"role": "system", "content": system}] if system else []
+        return [*first, *(dict(message) for message in self._turns)]
 
     def say(self, text: str) -> None:
         """The user's words; calls that wait for results will not get any."""
         self._settle(NOT_RUN)
-        last = self._all[-1]
-        if last["role"] == "user":
-            last["content"] += f"\n\n{text}"
+        if self._turns and self._turns[-1]["role"] == "user":
+            self._turns[-1]["content"] += f"\n\n{text}"
         else:
-            self._all.append({"role": "user", "content": text})
+            self._turns.append({"role": "user", "content": text})
 
     def instruct(self, text: str) -> None:
         """Before the user's first words a part of the system's, later a note: servers take one system message only."""
-        if len(self._all) == 1:
-            self._all[0]["content"] += f"\n\n{text}"
+        if not self._turns and not self._summary:
+            self._system += f"\n\n{text}"
         else:
             self.say(f"[A note from the program, not from the user: {text}]")
 
@@ -70,7 +79,7 @@ class ChatMessages:
             message["reasoning_content"] = reasoning
         if calls:
             message["tool_calls"] = [_call(call) for call in calls]
-        self._all.append(message)
+        self._turns.append(message)
         self._open = {call.id: call.name for call in calls}
 
     def report(self, results: Sequence[Result], note: str) -> None:
@@ -90,20 +99,14 @@ class ChatMessages:
     def shorten(self, summary: str, keep_bytes: int) -> None:
         """Keep the system's part with the summary, and as much of the end as fits, from words of the user on."""
         self._settle(NOT_RUN)
-        system, *rest = self._all
-        begins = [place for place, message in enumerate(rest) if message["role"] == "user"]
-        tails = (rest[place:] for place in begins)
-        tail = next((tail for tail in tails if size_of(tail) <= keep_bytes), [])
-        head = self._system_alone(str(system["content"]))
-        self._all = [{"role": "system", "content": f"{head}{_SUMMARY_OPEN}{summary}{_SUMMARY_CLOSE}"}, *tail]
+        begins = (place for place, message in enumerate(self._turns) if message["role"] == "user")
+        tails = (self._turns[place:] for place in begins)
+        self._turns = next((tail for tail in tails if size_of(tail) <= keep_bytes), [])
+        self._summary = summary
 
     def size(self) -> int:
         """Bytes of all of it in a request."""
-        return size_of(self._all) + size_of(self.tools)
-
-    def _system_alone(self, text: str) -> str:
-        """Without the summary of an earlier time, which this one has in it."""
-        return text.rpartition(_SUMMARY_OPEN)[0] or text
+        return size_of(self.messages()) + size_of(self.tools)
 
     def _settle(self, text: str) -> None:
         for id in list(self._open):
@@ -111,11 +114,7 @@ class ChatMessages:
 
     def _result(self, id: str, text: str) -> None:
         name = self._open.pop(id)
-        self._all.append({"role": "tool", "tool_call_id": id, "name": name, "content": text})
-
-
-_SUMMARY_OPEN = "\n\n[What was said earlier was dropped to save room. A summary of it:\n"
-_SUMMARY_CLOSE = "\n]"
+        self._turns.append({"role": "tool", "tool_call_id": id, "name": name, "content": text})
 
 
 def size_of(messages: Sequence[Message]) -> int:

@@ -16,6 +16,7 @@ class Command(NamedTuple):
 
 COMMANDS = (
     Command("run", "whitedwarf.cli.run", "answer one prompt, or chat when none is given"),
+    Command("agent", "whitedwarf.cli.agent", "work on a folder's files with a model that reads, edits and runs things"),
     Command("serve", "whitedwarf.cli.serve", "answer OpenAI's and Anthropic's clients over HTTP"),
     Command("supervise status", "whitedwarf.cli.supervise_status", "which models of a running supervisor are loaded"),
     Command("supervise unload", "whitedwarf.cli.supervise_unload", "have it stop models and give their memory back"),

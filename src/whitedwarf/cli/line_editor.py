@@ -15,10 +15,10 @@ HISTORY_NAME = ".whitedwarf_history"
 PROMPT = "wd> "
 
 
-def read_lines() -> Iterator[str]:
-    """Every line (or several, pasted or joined with Alt+Enter) until the end of input."""
+def read_lines(prompt: str = PROMPT, history_name: str = HISTORY_NAME) -> Iterator[str]:
+    """Every line (or several, pasted or joined with Alt+Enter) until the end of input; the history is in the home."""
     if is_interactive():
-        return _edited_lines()
+        return _edited_lines(prompt, Path.home() / history_name)
     return (line.decode("utf-8", "replace").rstrip("\r\n") for line in sys.stdin.buffer)
 
 
@@ -27,17 +27,26 @@ def is_interactive() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def _edited_lines() -> Iterator[str]:
+def read_answer(question: str) -> str:
+    """One line, which no history remembers; "" at the end of input."""
+    from prompt_toolkit import PromptSession
+
+    session: PromptSession[str] = PromptSession()
+    try:
+        return session.prompt(question)
+    except EOFError:
+        return ""
+
+
+def _edited_lines(prompt: str, history: Path) -> Iterator[str]:
     from prompt_toolkit import PromptSession  # a tenth of a second, and only people pay it
 
     from whitedwarf.cli.history import LineHistory
 
-    session: PromptSession[str] = PromptSession(
-        history=LineHistory(Path.home() / HISTORY_NAME), multiline=True, key_bindings=_keys()
-    )
+    session: PromptSession[str] = PromptSession(history=LineHistory(history), multiline=True, key_bindings=_keys())
     while True:
         try:
-            yield session.prompt(PROMPT)
+            yield session.prompt(prompt)
         except KeyboardInterrupt:
             continue
         except EOFError:

@@ -92,16 +92,17 @@ def open_model(
     parallel: int = 1,
     prefix_bytes: int = 0,
     wrap: Callable[[Ops], Ops] = lambda ops: ops,
+    default_context: int = DEFAULT_CONTEXT,
 ) -> LoadedModel:
     """Open, check and bind the chosen model, for so many contexts at a time and beginnings of prompts beside them.
 
-    `wrap` puts something around the backend, to look on.
+    `wrap` puts something around the backend, to look on. `default_context` is for settings that name none.
     """
     gguf = open_file(settings)
     ops = wrap(make_ops(_backend(settings), settings.threads or available_threads(), settings.quality))
     full = load_model(gguf, ops, settings.kv_cache).transformer
     native_context = full.config.context_length
-    transformer, memory = _limited(full, native_context, settings), probe_memory()
+    transformer, memory = _limited(full, native_context, settings, default_context), probe_memory()
     chunk_tokens = settings.prefill_chunk or fitting_chunk(transformer.config, memory.usable_bytes)
     loaded = LoadedModel(transformer, gguf, settings, native_context, chunk_tokens)
     need = memory_need(transformer.config, sum(gguf.shard_bytes), chunk_tokens)
@@ -122,9 +123,11 @@ def _backend(settings: ModelSettings) -> str:
     return "cpu" if settings.cpu else settings.backend
 
 
-def _limited(transformer: Transformer, native_context: int, settings: ModelSettings) -> Transformer:
+def _limited(
+    transformer: Transformer, native_context: int, settings: ModelSettings, default_context: int = DEFAULT_CONTEXT
+) -> Transformer:
     asked = settings.context
     if asked is not None and asked > native_context:
         raise UsageError(f"--ctx {asked}: this model has a context of {native_context}; give at most that")
-    context_length = min(asked or DEFAULT_CONTEXT, native_context)
+    context_length = min(asked or default_context, native_context)
     return replace(transformer, config=replace(transformer.config, max_context=context_length))

@@ -1,11 +1,14 @@
 """What a person sees of an answer: thoughts in grey, the answer plain, and a newline wherever one is due.
 
-Promises: on a terminal colours are switched off again whatever happens; elsewhere not one escape byte is written.
+Promises: on a terminal colours are switched off again whatever happens, and nothing that a model says is obeyed;
+elsewhere not one escape byte is added, and what it says goes out as it is.
 """
 
 import os
 from dataclasses import dataclass
 from typing import TextIO
+
+from whitedwarf.conversation.visible import visible
 
 GREY, PLAIN = "\033[90m", "\033[0m"
 
@@ -29,6 +32,7 @@ class Screen:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._has_colour = wants_colour(stream)
+        self._is_terminal = stream.isatty()
         self._was_thinking = False
         self._at_line_start = True
 
@@ -36,8 +40,8 @@ class Screen:
         """Write a piece at once."""
         if self._was_thinking and not piece.is_thinking:
             self._end_line()  # the end of thinking
-        text = f"{GREY}{piece.text}{PLAIN}" if piece.is_thinking and self._has_colour else piece.text
-        self._stream.write(text)
+        text = visible(piece.text) if self._is_terminal else piece.text
+        self._stream.write(f"{GREY}{text}{PLAIN}" if piece.is_thinking and self._has_colour else text)
         self._stream.flush()
         self._was_thinking = piece.is_thinking
         self._at_line_start = piece.text.endswith("\n")

@@ -1,5 +1,6 @@
 """What has to be true after every scenario, whatever happened in it. AssertionError says which promise was broken."""
 
+import re
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -29,6 +30,7 @@ from whitedwarf.engine.scripted_job import Received
 from whitedwarf.prompt.special import SpecialToken
 from whitedwarf.prompt.tokenizer import Tokenizer
 
+_TOLD = r"<tool_result>(Tool result \d+ \(\w*\):\n)?({}</tool_result>|Tool error: the result has \d)"
 _AT_ANY_TIME = (Notice, QueueChanged, Compacting, SessionChanged)
 PATIENCE_S = 5.0
 
@@ -107,6 +109,8 @@ class Lines:
                 self._check_extends(request)
             else:
                 self._take_answer(request)
+        if len(self.received) in self.begins:
+            self.now, self.drawn = [], []
 
     def check_transcript(self, transcript: Sequence[int]) -> None:
         """The transcript is what the model has read and said, then what is still to be read; every answer is closed."""
@@ -138,12 +142,9 @@ class Lines:
     def _check_told(self, results: Sequence[str], fault: str, text: str) -> None:
         place = 0
         for result in results:
-            whole = f"<tool_result>{_as_read(result)}</tool_result>"
-            found = text.find(whole, place)
-            if found < 0:
-                found = text.find("<tool_result>Tool error: the result has ", place)
-            assert found >= 0, f"the model was never told: {result[:200]}"
-            place = found + 1
+            found = re.compile(_TOLD.format(re.escape(_as_read(result))), re.DOTALL).search(text, place)
+            assert found, f"the model was never told: {result[:200]}"
+            place = found.start() + 1
         if fault:
             assert text.find(f"<tool_result>Tool error: {fault}", place) >= 0, f"the model was never told: {fault}"
 

@@ -20,6 +20,7 @@ from agent.scenarios.invariants import (
 )
 from agent.scenarios.replies import Reply, compiled
 from whitedwarf.agent.approval import NobodyToAsk, Policy, Rule
+from whitedwarf.agent.commands import Commands
 from whitedwarf.agent.events import (
     AnswerEnd,
     AnswerEnded,
@@ -30,9 +31,13 @@ from whitedwarf.agent.events import (
     TurnBegan,
     TurnEnded,
 )
+from whitedwarf.agent.history import History
 from whitedwarf.agent.local_dialogue import LocalDialogue
 from whitedwarf.agent.loop import Agent
+from whitedwarf.agent.sessions import Sessions, SessionSettings
 from whitedwarf.agent.settings import AgentSettings
+from whitedwarf.agent.store import SessionStore
+from whitedwarf.agent.store_opening import open_stateless_store
 from whitedwarf.agent.tool import Effect, Tool, Toolbox
 from whitedwarf.agent.tools.standard import standard_tools
 from whitedwarf.agent.workspace import Workspace
@@ -99,11 +104,24 @@ class Scene:
     """Log messages of errors that this scenario is about."""
     events: list[Event] = field(default_factory=list)
     begins: set[int] = field(default_factory=set)
+    store: SessionStore | None = None
+    autosave: bool = True
+    questions: list[str] = field(default_factory=list)
+    """What the user was asked by commands."""
+    says_yes: bool = True
 
     def __post_init__(self) -> None:
         self._changed = threading.Condition()
         self._reactions: list[tuple[Match, Callable[[], object]]] = []
-        self.agent = Agent(self.dialogue, self.toolbox, self.policy, self._hear, self.settings)
+        self.saved: Sessions | None = None
+        if self.store is not None:
+            settings = SessionSettings("script", str(self.root), self.autosave)
+            self.saved = Sessions(self.store, self.engine, self.dialogue, self._hear, settings)
+        listen = self._hear if self.saved is None else self.saved.hear
+        self.agent = Agent(self.dialogue, self.toolbox, self.policy, listen, self.settings)
+        if self.saved is not None:
+            self.saved.attach(self.agent)
+        self.commands = Commands(self.agent, self.saved, History(self.tokenizer), self._ask, columns=lambda: 100)
 
     # the user
 
@@ -133,6 +151,26 @@ class Scene:
         self.agent.request(self.agent.new_session)
         self.wait()
         self.begins.add(len(self.engine.received))
+
+    def obeys(self, line: str) -> str:
+        """A slash command that works -> what it says."""
+        outcome = self.commands.obey(line)
+        assert not outcome.is_error, outcome.text
+        self.wait()
+        if line.split()[0] in ("/new", "/switch"):
+            self.begins.add(len(self.engine.received))
+        return outcome.text
+
+    def refuses(self, line: str) -> str:
+        """A slash command that does not -> why."""
+        outcome = self.commands.obey(line)
+        assert outcome.is_error, outcome.text
+        return outcome.text
+
+    @property
+    def session_id(self) -> str:
+        assert self.saved is not None
+        return self.saved.current_id
 
     def wait_for(self, match: Match) -> None:
         with self._changed:
@@ -204,6 +242,16 @@ class Scene:
             self._reactions.remove(one)
             one[1]()
 
+    def _ask(self, text: str) -> bool:
+        self.questions.append(text)
+        return self.says_yes
+
+    def close(self) -> None:
+        self.agent.close()
+        if self.saved is not None:
+            self.saved.close()
+        self.engine.close()
+
     def check(self) -> None:
         """Everything that is true of every scenario."""
         assert sorted(self.trouble.seen) == sorted(self.foreseen)
@@ -234,10 +282,13 @@ class Play:
         context_length: int = 16_384,
         policy: Policy | None = None,
         is_strict: bool = False,
+        keeps: bool = False,
+        autosave: bool = True,
     ) -> Iterator[Scene]:
         root = self.folder / "workspace"
         _write(root, files or {})
-        _write(self.folder / "outside", {"secret.txt": "nobody's business\n"})
+        if not (self.folder / "outside").exists():
+            _write(self.folder / "outside", {"secret.txt": "nobody's business\n"})
         around = Surroundings(self.folder, but=[root, self.folder / "sessions"])
         engine = ScriptedEngine(
             compiled(script, self.version, self.tokenizer),
@@ -248,6 +299,7 @@ class Play:
         box = Toolbox.of(*standard_tools(Workspace(root, is_strict=is_strict)).tools.values(), *tools)
         trouble = Trouble()
         logging.getLogger("whitedwarf").addHandler(trouble)
+        sessions = self.folder / "sessions"
         scene = Scene(
             engine,
             dialogue,
@@ -259,6 +311,8 @@ class Play:
             box,
             settings,
             trouble,
+            store=open_stateless_store(self.tokenizer, context_length, sessions) if keeps else None,
+            autosave=autosave,
         )
         try:
             scene.wait()
@@ -266,8 +320,7 @@ class Play:
             scene.wait()
             scene.check()
         finally:
-            scene.agent.close()
-            engine.close()
+            scene.close()
             logging.getLogger("whitedwarf").removeHandler(trouble)
         around.check_left_alone()
         scene.check()

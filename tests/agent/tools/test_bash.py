@@ -12,12 +12,13 @@ import psutil
 import pytest
 
 from whitedwarf.agent.tool import Arguments, Running, ToolError
-from whitedwarf.agent.tools import job_output
+from whitedwarf.agent.tools import job_output, private_folder
 from whitedwarf.agent.tools import jobs as jobs_module
 from whitedwarf.agent.tools.bash import Bash, BashStatus, BashStop
 from whitedwarf.agent.tools.child_environment import child_environment
 from whitedwarf.agent.tools.job_output import JobOutput
 from whitedwarf.agent.tools.jobs import Jobs
+from whitedwarf.agent.tools.private_folder import PrivateFolder
 from whitedwarf.agent.tools.standard import standard_tools
 from whitedwarf.agent.workspace import Workspace
 
@@ -26,7 +27,8 @@ class Shell:
     """The three tools over one set of jobs."""
 
     def __init__(self, folder):
-        self.jobs = Jobs(folder)
+        self.kept = PrivateFolder()
+        self.jobs = Jobs(folder, self.kept)
 
     def bash(self, command, running=None, **values):
         return self._call(Bash, running, command=command, **values)
@@ -122,7 +124,7 @@ def test_exactly_100_lines_or_8_kib_are_whole(shell):
 
 def test_the_file_and_its_folder_are_private_and_gone_after_close(shell):
     shell.bash("seq 1 500")
-    folder = shell.jobs._output_folder
+    folder = shell.kept.path
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert [stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()] == [0o600]
     shell.jobs.close()
@@ -275,7 +277,7 @@ def test_a_disk_that_is_full_ends_the_file_and_not_the_command(shell, monkeypatc
 
 
 def test_no_place_for_output_is_an_error(shell, monkeypatch):
-    monkeypatch.setattr(jobs_module.tempfile, "mkdtemp", lambda prefix: (_ for _ in ()).throw(OSError(28, "full")))
+    monkeypatch.setattr(private_folder.tempfile, "mkdtemp", lambda prefix: (_ for _ in ()).throw(OSError(28, "full")))
     with pytest.raises(ToolError, match=r"no file can be made for what the command prints \(full\)"):
         shell.bash("true")
 
@@ -328,7 +330,7 @@ def test_old_outputs_are_forgotten_but_none_that_is_in_use(shell, monkeypatch):
     shell.bash("exec sleep 100", refresh_sec=1)
     for _ in range(5):
         shell.bash("true")
-    names = sorted(path.name for path in shell.jobs._output_folder.iterdir())
+    names = sorted(path.name for path in shell.kept.path.iterdir())
     assert names == ["job-1.txt", "job-5.txt", "job-6.txt"]
 
 

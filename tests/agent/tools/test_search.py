@@ -1,5 +1,6 @@
 """search: what is found and how it is told, what is left out, and that no pattern holds the agent up."""
 
+import contextlib
 import errno
 import os
 import threading
@@ -153,6 +154,16 @@ def test_what_was_left_out_is_told(tmp_path, monkeypatch):
     assert "[1 files above 16 MiB were left out]" in text
     assert "[1 files or folders could not be read]" in text
     assert "[1 folders deeper than 24 levels were left out]" in text
+
+
+def test_files_of_the_kernel_hold_nothing_up(tmp_path):
+    began = time.monotonic()
+    found(tmp_path, "needle", path="/proc/sys/kernel", time_limit_s=5.0)
+    for path in ("/proc/kmsg", "/proc/self/mem"):
+        found(tmp_path, "needle", path=path, time_limit_s=5.0)
+        with contextlib.suppress(ToolError):
+            Workspace(tmp_path).read(path)
+    assert time.monotonic() - began < 15
 
 
 def test_a_catastrophic_pattern_is_ended_and_what_was_found_before_is_told(tmp_path):

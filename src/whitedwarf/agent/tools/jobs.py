@@ -8,15 +8,13 @@ import atexit
 import os
 import re
 import secrets
-import shutil
-import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 from whitedwarf.agent.tool import ToolError
 from whitedwarf.agent.tools.child_environment import child_environment
 from whitedwarf.agent.tools.job import Job
 from whitedwarf.agent.tools.job_output import JobOutput
+from whitedwarf.agent.tools.private_folder import PrivateFolder
 from whitedwarf.agent.tools.process_tree import MARK, kill_marked
 
 MAX_RUNNING = 32
@@ -24,16 +22,15 @@ MAX_OUTPUTS = 64  # files that are kept
 
 
 class Jobs:
-    """See the module. `folder` is where commands begin; where their output goes is told once it is known."""
+    """See the module. `folder` is where commands begin, `kept` is for what they print."""
 
-    def __init__(self, folder: Path, tell_output_folder: Callable[[Path], None] = lambda folder: None) -> None:
+    def __init__(self, folder: Path, kept: PrivateFolder) -> None:
         self._folder = folder
-        self._tell_output_folder = tell_output_folder
+        self._kept = kept
         self._jobs: dict[int, Job] = {}
         self._begun = 0
         self._mark = secrets.token_hex(16)
         self._outputs: list[Path] = []
-        self._output_folder: Path | None = None
         self._is_closed = False
 
     @property
@@ -60,6 +57,8 @@ class Jobs:
         except (OSError, ValueError) as error:
             output.close()
             raise ToolError(_why_not_started(error, command)) from error
+        if not self._begun:
+            atexit.register(self.close)
         self._begun = number
         self._jobs[number] = job
         return job
@@ -91,20 +90,16 @@ class Jobs:
         for job in self.known:
             job.kill()
         self._jobs.clear()
-        if self._output_folder is not None:
+        if self._begun:
             kill_marked(self._mark)
-            shutil.rmtree(self._output_folder, ignore_errors=True)
+        self._kept.close()
 
     def _environment(self) -> dict[str, str]:
         return child_environment(os.environ) | {MARK: self._mark}
 
     def _output_path(self, number: int) -> Path:
-        if self._output_folder is None:
-            self._output_folder = Path(tempfile.mkdtemp(prefix="whitedwarf-agent-"))
-            atexit.register(self.close)
-            self._tell_output_folder(self._output_folder)
         self._forget_outputs()
-        path = self._output_folder / f"job-{number}.txt"
+        path = self._kept.path / f"job-{number}.txt"
         self._outputs.append(path)
         return path
 

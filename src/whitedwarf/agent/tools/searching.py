@@ -102,7 +102,7 @@ class _Walk:
             with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
                 if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                     return None
-                data = file.read(MAX_FILE_BYTES + 1)
+                data = file.read(MAX_FILE_BYTES + 1) or b""  # None: a kernel's file with nothing to say yet
         except OSError as error:
             self.ending.unreadable += error.errno != errno.ENOENT
             return None

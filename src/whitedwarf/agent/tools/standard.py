@@ -3,8 +3,10 @@
 from whitedwarf.agent.tool import Toolbox
 from whitedwarf.agent.tools.bash import Bash, BashStatus, BashStop
 from whitedwarf.agent.tools.edit import Edit
+from whitedwarf.agent.tools.fetch import Fetch
 from whitedwarf.agent.tools.jobs import Jobs
 from whitedwarf.agent.tools.list import List
+from whitedwarf.agent.tools.private_folder import PrivateFolder
 from whitedwarf.agent.tools.read import More, Read, Reader
 from whitedwarf.agent.tools.search import Search
 from whitedwarf.agent.tools.write import Write
@@ -13,7 +15,8 @@ from whitedwarf.agent.workspace import Workspace
 
 def standard_tools(workspace: Workspace) -> Toolbox:
     """All of them, in the order in which the prompt shows them. `Toolbox.close` ends what they have running."""
-    reader, jobs = Reader(workspace), Jobs(workspace.root, workspace.let_read)
+    reader, kept = Reader(workspace), PrivateFolder(workspace.let_read)
+    jobs = Jobs(workspace.root, kept)
     return Toolbox.of(
         Read(reader),
         More(reader),
@@ -24,4 +27,5 @@ def standard_tools(workspace: Workspace) -> Toolbox:
         Bash(jobs),
         BashStatus(jobs),
         BashStop(jobs),
+        Fetch(kept),
     )

@@ -85,7 +85,7 @@ def _extra(text: str | None) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise UsageError(f"--extra-body: expected a JSON object, got {text[:60]}")
     if "stream" in value or "messages" in value:
-        raise UsageError("--extra-body: the messages and the stream are the exam's own; leave them out")
+        raise UsageError("--extra-body: the messages and the stream are ours to say; leave them out")
     if not _is_sendable(value):
         raise UsageError("--extra-body: it has half of a surrogate pair or a number without end; JSON has neither")
     return value

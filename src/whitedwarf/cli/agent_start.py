@@ -1,0 +1,101 @@
+"""From the options of `whitedwarf agent` to a running one: what it is made of, and which way it is talked to.
+
+Promises: what contradicts is told before a model loads; whatever ends it, also SIGTERM, a terminal that is gone and a
+second Ctrl+C, the session is written, jobs and servers have ended, and the exit code says what happened.
+"""
+
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import NoReturn
+
+from whitedwarf.agent.approval import NobodyToAsk
+from whitedwarf.cli.agent_display import AgentDisplay
+from whitedwarf.cli.agent_lines import run_lines
+from whitedwarf.cli.agent_modes import Mode, check_for_server
+from whitedwarf.cli.agent_parts import Parts, open_parts
+from whitedwarf.cli.agent_plain import run_plain
+from whitedwarf.cli.agent_turn import exit_code, finish_turn
+from whitedwarf.cli.prompt_text import prompt_text
+from whitedwarf.config import AgentFlags, AgentModelSettings, SamplingSettings, SourceSettings, SteeringSettings
+from whitedwarf.conversation.thinking import Thinking
+from whitedwarf.errors import UsageError
+
+_ENDING = (signal.SIGTERM, signal.SIGHUP) if hasattr(signal, "SIGHUP") else (signal.SIGTERM,)
+
+
+def start(
+    mode: Mode,
+    flags: AgentFlags,
+    thinking: Thinking,
+    text: str | None,
+    sampling: SamplingSettings,
+    steering: SteeringSettings,
+    model: AgentModelSettings,
+) -> int:
+    """Until the user, or what was asked for, is done; the exit code."""
+    check_for_server(flags, model, steering)
+    if mode is Mode.PRINT:
+        text = text if text is not None else prompt_text(SourceSettings(prompt_file="-")) or ""
+        if not text.strip():
+            raise UsageError("--print needs a prompt: the one that was given is empty")
+    with ending_signals(), open_parts(flags, thinking, sampling, steering, model) as parts:
+        match mode:
+            case Mode.SCREEN:
+                return _run_screen(parts, text)
+            case Mode.PLAIN:
+                return run_plain(parts, text)
+            case Mode.LINES:
+                return run_lines(parts)
+            case Mode.ONE_TURN:
+                return _run_once(parts, text or "", AgentDisplay(sys.stdout, sys.stderr))
+            case Mode.PRINT:
+                return _run_print(parts, text or "")
+
+
+@contextmanager
+def ending_signals() -> Iterator[None]:
+    """While inside, SIGTERM and SIGHUP raise SystemExit with the shell's code for them; for the main thread only."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, _leave) for number in _ENDING}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _leave(number: int, frame: FrameType | None) -> NoReturn:
+    raise SystemExit(128 + number)
+
+
+def _run_screen(parts: Parts, text: str | None) -> int:
+    from whitedwarf.agent.tui.app import run_screen  # brings textual
+
+    return run_screen(parts.cockpit, parts.screen_settings(text or ""))
+
+
+def _run_print(parts: Parts, text: str) -> int:
+    """Only the last answer's text goes to stdout."""
+    display = AgentDisplay(sys.stderr, sys.stderr, holds_answer=True)
+    code = _run_once(parts, text, display)
+    if display.answer:
+        print(display.answer, end="" if display.answer.endswith("\n") else "\n")
+    return code
+
+
+def _run_once(parts: Parts, text: str, display: AgentDisplay) -> int:
+    seat = parts.seat(display.listen, NobodyToAsk())
+    display.broken = seat.agent.interrupt
+    told = parts.resume(seat)
+    if told:
+        display.note(told)
+    seat.agent.submit(text)
+    is_whole = finish_turn(seat.agent)
+    seat.agent.close()
+    return exit_code(display, is_whole)
