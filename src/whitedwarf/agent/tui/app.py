@@ -264,7 +264,7 @@ class AgentApp(App[int], inherit_bindings=False):
             self._refuse_word(message.line)
             return
         if outcome.text:
-            self._story.add(Noted(outcome.text, True) if outcome.is_error else Told(outcome.text))
+            self._story.add(Noted(outcome.text, True) if outcome.is_error else Told(outcome.text, message.line))
         if outcome.leaves:
             self.exit(0)
         self._view.follow()

@@ -76,12 +76,14 @@ class ToolEntry(Entry):
         self._progress = Progress.FAILED if is_error else Progress.DONE
         self._seconds = seconds
         self._diff = diff_rows(diff) if diff else []
+        self._result = GrowingText("", _INDENT, is_prose=is_error)
         self._result.feed(text)
 
     def drop(self, why: str) -> None:
         """The answer ended before the call did, or before it could run."""
         if self._progress in (Progress.WRITING, Progress.WAITING):
             self._progress = Progress.DROPPED
+            self._result = GrowingText("", _INDENT)
             self._result.feed(why)
 
     @property
