@@ -14,8 +14,9 @@ import pytest
 from agent.saved_agent import SHORT, SavedAgent
 from agent.scripted_agent import Echo, block, call, scripted
 from agent.store_bench import steered, tokens
+from whitedwarf.agent import sessions
 from whitedwarf.agent.approval import NobodyToAsk, Policy, Rule
-from whitedwarf.agent.events import Notice, Reading, SessionChanged
+from whitedwarf.agent.events import AnswerEnd, Notice, Reading, SessionChanged
 from whitedwarf.agent.sessions import SessionSettings
 from whitedwarf.agent.tool import Effect
 from whitedwarf.conversation.thinking import Thinking
@@ -154,6 +155,37 @@ def test_a_long_turn_with_tools_is_noted_round_by_round(tmp_path: Path) -> None:
     with SavedAgent(tmp_path, answers) as agent:
         agent.obeys(f"/switch {session_id}")
         assert agent.ids == kept
+
+
+def test_the_state_of_a_long_turn_is_written_before_it_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every answer counts here as one of a turn that goes on, and no turn's end as one."""
+    monkeypatch.setattr(sessions, "STATE_STEP_TOKENS", 20)
+    monkeypatch.setattr(sessions, "_GOING_ON", tuple(AnswerEnd))
+    monkeypatch.setattr(sessions.Sessions, "keep", lambda self: None)
+    with SavedAgent(tmp_path) as agent:
+        agent.says("write a poem about stars")
+        assert agent.sessions.flush() == ""
+        (entry,) = agent.sessions.listing().entries
+        kept, session_id = agent.ids, entry.id
+        assert not entry.is_stripped
+        assert 0 < len(kept) - entry.num_tokens <= 3  # the last token drawn, and what closes the answer
+    with SavedAgent(tmp_path) as agent:
+        agent.obeys(f"/switch {session_id}")
+        assert agent.ids == kept
+        agent.says("more")
+        assert readings(agent)[0][0] == entry.num_tokens
+
+
+def test_a_context_that_was_shortened_in_a_turn_is_written_at_once(tmp_path: Path) -> None:
+    with SavedAgent(tmp_path) as agent:
+        agent.says("write a poem about stars")
+        agent.sessions._offered_tokens = len(agent.ids) + 1  # as if it had been longer before
+        offered: list[int] = []
+        agent.sessions._offer = lambda reads_on=True: offered.append(reads_on)  # type: ignore[method-assign]
+        agent.sessions._offer_now_and_then()
+        agent.sessions._offered_tokens = len(agent.ids) - 10
+        agent.sessions._offer_now_and_then()
+        assert offered == [False]
 
 
 def journal_size(folder: Path) -> int:

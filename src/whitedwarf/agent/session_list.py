@@ -25,12 +25,13 @@ def age_text(seconds: float) -> str:
 
 
 def _line(entry: SessionEntry, current_id: str, now: float, room: int) -> str:
-    mark = "*" if entry.id == current_id else " "
     title = _clipped("".join(c if c.isprintable() else "·" for c in entry.title) or "(untitled)", room)
-    state = "stripped" if entry.is_stripped else ""
+    is_here = entry.id == current_id
+    state = "stripped" if entry.is_stripped and not is_here else ""  # ours is on its way to the disk
     size = f"{entry.size_bytes / _MB:.1f} MB"
     age = age_text(now - entry.last_used)
-    return f"{mark}{entry.id[:SHORT_ID]}  {title:<{room}} {age:>6} {entry.num_tokens:>7} {size:>9} {state}".rstrip()
+    line = f"{entry.id[:SHORT_ID]}  {title:<{room}} {age:>6} {entry.num_tokens:>7} {size:>9} {state}"
+    return ("*" if is_here else " ") + line.rstrip()
 
 
 def _clipped(text: str, room: int) -> str:

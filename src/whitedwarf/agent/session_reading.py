@@ -55,12 +55,13 @@ class SessionReading:
         elif self.read(ids):
             store.keep_system_prompt(self.engine.snapshot(self._dialogue.session))
 
-    def snapshot(self, ids: Ids) -> SessionSnapshot | None:
-        """The state after all of these, or most; None where the engine has read something else."""
+    def snapshot(self, ids: Ids, *, reads_on: bool) -> SessionSnapshot | None:
+        """The state after all of these, or most; None where the engine has read something else. `reads_on`: a few
+        tokens that lack are read first."""
         unread = self.unread(ids)
         if unread is None or unread == len(ids):
             return None
-        if 0 < unread <= FEW_TOKENS:
+        if reads_on and 0 < unread <= FEW_TOKENS:
             self._quietly(ids)
         return self.engine.snapshot(self._dialogue.session)
 

@@ -1,9 +1,9 @@
 """The session the agent is in, and its way to disk and back (product.md C.9).
 
 It listens to the agent and passes everything on: with the user's first words it begins a file, after every answer it
-notes the tokens, after every turn it hands the state to the writer. Promises: what ends suddenly has lost at most the
-turn it was in; a session that is left is on disk, or the user has been told. Everything but `listing`, `find` and
-`flush` happens on the agent's thread.
+notes the tokens, after every turn, and now and then in a long one, it hands the state to the writer. Promises: what
+ends suddenly has lost at most the turn it was in; a session that is left is on disk, or the user has been told.
+Everything but `listing` and `flush` happens on the agent's thread.
 """
 
 import logging
@@ -14,7 +14,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from whitedwarf.agent.approval import Rule
-from whitedwarf.agent.events import AnswerEnded, Event, Listener, Notice, SessionChanged, TurnBegan, TurnEnded
+from whitedwarf.agent.events import (
+    AnswerEnd,
+    AnswerEnded,
+    Event,
+    Listener,
+    Notice,
+    SessionChanged,
+    TurnBegan,
+    TurnEnded,
+)
 from whitedwarf.agent.local_dialogue import LocalDialogue, SessionEngine
 from whitedwarf.agent.loop import Agent
 from whitedwarf.agent.open_session import OpenSession
@@ -25,6 +34,9 @@ from whitedwarf.agent.store import SHORT_ID, Listing, Resumed, SessionStore
 from whitedwarf.agent.transcript import Ids
 from whitedwarf.errors import UsageError, WhitedwarfError
 from whitedwarf.model.transformer import Transformer
+
+STATE_STEP_TOKENS = 2048
+_GOING_ON = (AnswerEnd.CALLS, AnswerEnd.REFUSED, AnswerEnd.FAULTY)
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +75,7 @@ class Sessions:
         self._noted: Ids | None = None  # the tokens that are safe
         self._problem = ""  # why the latest save failed
         self._is_in_turn = False
+        self._offered_tokens = 0  # so many tokens the session had when its state was handed on last
 
     def attach(self, agent: Agent) -> None:
         """At once after the agent was made, before the user's first words."""
@@ -101,8 +114,10 @@ class Sessions:
         match event:
             case TurnBegan(text):
                 self._begin_turn(text)
-            case AnswerEnded() if self._open is not None:
+            case AnswerEnded(end=end) if self._open is not None:
                 self._guarded(self._note)
+                if end in _GOING_ON and self.settings.autosave:
+                    self._guarded(self._offer_now_and_then)
             case TurnEnded():
                 self._is_in_turn = False
                 self.keep()
@@ -160,6 +175,7 @@ class Sessions:
             resumed = self.store.open(session_id)
         self._let_go()
         self._open, self._first_words, self._noted = resumed.session, resumed.session.title or "-", resumed.ids
+        self._offered_tokens = 0 if resumed.saved is None else len(resumed.saved.ids)
         self._dialogue.resume(resumed.ids.tolist(), self._reading.engine.new_session(resumed.saved))
         self._the_agent().resume_session()
         self._apply(resumed.facts)
@@ -228,13 +244,20 @@ class Sessions:
         self._session().note(ids)
         self._noted = ids
 
-    def _offer(self) -> None:
+    def _offer_now_and_then(self) -> None:
+        """A long turn that is killed costs so many tokens to be read; a context that was shortened would cost all."""
+        added = len(self._dialogue.ids) - self._offered_tokens
+        if added >= STATE_STEP_TOKENS or added < 0:
+            self._offer(reads_on=False)
+
+    def _offer(self, *, reads_on: bool = True) -> None:
         """A file without a state never replaces one with it: the tokens are in the journal."""
         ids = self._dialogue.ids
-        saved = self._reading.snapshot(ids)
+        saved = self._reading.snapshot(ids, reads_on=reads_on)
         self._problem = ""
         if saved is None and self.store.keeps_states:
             return
+        self._offered_tokens = len(ids)
         self._saver.offer(Save(self._session(), ids, saved, self._facts()))
 
     def _facts(self) -> SessionFacts:
@@ -263,6 +286,7 @@ class Sessions:
         if self._open is not None:
             self._open.close()
         self._open, self._first_words, self._noted, self._problem = None, "", None, ""
+        self._offered_tokens = 0
 
     def check_idle(self) -> None:
         """UsageError in the middle of a turn."""

@@ -13,6 +13,7 @@ from fakes.web_site import CERTIFICATE, web_site
 from whitedwarf.agent.tool import Arguments, Effect, Running, ToolError
 from whitedwarf.agent.tools.addresses import is_private, resolve
 from whitedwarf.agent.tools.fetch import MOST_BYTES, Fetch
+from whitedwarf.agent.tools.kept_pages import KeptPages
 from whitedwarf.agent.tools.private_folder import PrivateFolder
 
 NEAR = {"near.test": ["10.0.0.1"], "both.test": ["127.0.0.1", "10.0.0.1"]}
@@ -38,7 +39,7 @@ def site():
 @pytest.fixture
 def kept():
     folder = PrivateFolder()
-    yield folder
+    yield KeptPages(folder)
     folder.close()
 
 
@@ -89,8 +90,6 @@ def test_a_long_page_is_kept_in_a_private_file_and_its_beginning_shown(tool, sit
     assert text.split("\n")[1:101] == [str(number) for number in range(1, 101)]
     assert Path(path).read_text().endswith("\n300")
     assert stat.S_IMODE(Path(path).stat().st_mode) == 0o600
-    tool.close()
-    assert not Path(path).exists()
 
 
 def test_redirects_are_followed_some_times(tool, site):

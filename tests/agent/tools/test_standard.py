@@ -1,8 +1,11 @@
 """The tools of a session: what is on offer, and how the model sees it."""
 
+from pathlib import Path
+
 import pytest
 
 from whitedwarf.agent.tool import Arguments, Effect, Running
+from whitedwarf.agent.tools import standard
 from whitedwarf.agent.tools.standard import standard_tools
 from whitedwarf.agent.workspace import Workspace
 
@@ -20,8 +23,12 @@ PARAMETERS = {  # spec/product.md C.4; `fetch` is ours
 }
 
 
+BROWSER_PARAMETERS = {"google_search": (["query"], {"query"}), "visit_page": (["url"], {"url"})}
+
+
 @pytest.fixture
-def toolbox(tmp_path):
+def toolbox(tmp_path, monkeypatch):
+    monkeypatch.setattr(standard, "find_browser", lambda: None)
     toolbox = standard_tools(Workspace(tmp_path))
     yield toolbox
     toolbox.close()
@@ -32,6 +39,16 @@ def test_all_tools_are_there_with_their_parameters(toolbox):
         tool.name: (tool.parameters["required"], set(tool.parameters["properties"])) for tool in toolbox.definitions
     } == PARAMETERS
     assert all(tool.description for tool in toolbox.definitions)
+
+
+def test_where_a_browser_is_there_are_two_more(tmp_path, monkeypatch):
+    monkeypatch.setattr(standard, "find_browser", lambda: Path("/bin/false"))
+    toolbox = standard_tools(Workspace(tmp_path))
+    found = {
+        tool.name: (tool.parameters["required"], set(tool.parameters["properties"])) for tool in toolbox.definitions
+    }
+    assert found == PARAMETERS | BROWSER_PARAMETERS
+    toolbox.close()
 
 
 def test_what_they_may_do_is_said(toolbox):

@@ -22,14 +22,13 @@ import httpx2
 from whitedwarf.agent.tool import Arguments, Effect, Outcome, Running, Tool, ToolError
 from whitedwarf.agent.tools.addresses import Resolver, is_private, resolve
 from whitedwarf.agent.tools.definition import define, flag, text
+from whitedwarf.agent.tools.kept_pages import KeptPages
 from whitedwarf.agent.tools.page_text import page_text
-from whitedwarf.agent.tools.private_folder import PrivateFolder
 from whitedwarf.agent.workspace import shown
 
 MOST_REDIRECTS = 5
 MOST_BYTES = 2 << 20
 TIME_LIMIT_S = 60.0
-WHOLE_LINES, WHOLE_BYTES = 100, 8 << 10
 _LOOK_S = 0.1
 _HEADERS = {
     "User-Agent": "whitedwarf-agent (a person's coding assistant)",
@@ -71,7 +70,7 @@ class Fetch(Tool):
 
     def __init__(
         self,
-        kept: PrivateFolder,
+        kept: KeptPages,
         resolver: Resolver = resolve,
         is_near: Callable[[str], bool] = is_private,
         verify: SSLContext | bool = True,
@@ -83,7 +82,6 @@ class Fetch(Tool):
         self._verify = verify
         self._time_limit_s = time_limit_s
         self._asked: set[str] = set()  # hosts that the user was asked about
-        self._num_kept = 0
 
     def summary(self, arguments: Arguments) -> str:
         """As Tool.summary."""
@@ -92,8 +90,8 @@ class Fetch(Tool):
     def risk(self, arguments: Arguments) -> str:
         """That it leads to this computer, or one nearby."""
         try:
-            url = _checked_url(arguments.text("url"))
-            near = [address for address in self._resolve(url.host, _port(url)) if self._is_near(address)]
+            url = checked_url(arguments.text("url"))
+            near = [address for address in self._resolve(url.host, port_of(url)) if self._is_near(address)]
         except (ToolError, OSError):
             return ""
         if not near:
@@ -101,17 +99,15 @@ class Fetch(Tool):
         self._asked.add(url.host)
         return f"{shown(url.host)} is this computer or one in its own network ({near[0]})"
 
-    def close(self) -> None:
-        """What was kept is removed."""
-        self._kept.close()
-
     def run(self, arguments: Arguments, running: Running) -> Outcome:
         """As Tool.run."""
-        url, is_raw = _checked_url(arguments.text("url")), arguments.flag("raw")
+        url, is_raw = checked_url(arguments.text("url")), arguments.flag("raw")
         reply = anyio.run(self._reply, url, running)
         if reply.status >= 400:
             raise ToolError(f"{reply.url} answered with HTTP {reply.status}: {_readable(reply, True)[:500]}")
-        return Outcome(self._told(reply, _readable(reply, is_raw)))
+        cut = f"; only the first {MOST_BYTES} bytes were taken" if reply.is_cut else ""
+        head = f"{shown(reply.url)} ({reply.content_type or 'no type'}{cut})"
+        return Outcome(self._kept.told(head, _readable(reply, is_raw)))
 
     async def _reply(self, url: httpx2.URL, running: Running) -> Reply:
         found: list[Reply | ToolError] = []
@@ -147,7 +143,7 @@ class Fetch(Tool):
             if isinstance(answer, Reply):
                 return answer
             try:
-                url = _checked_url(str(url.join(answer)))
+                url = checked_url(str(url.join(answer)))
             except (ToolError, httpx2.InvalidURL) as error:
                 raise ToolError(f"{shown(str(url))} redirects to {shown(answer)}: {error}") from error
         raise ToolError(f"{shown(str(first))} redirects more than {MOST_REDIRECTS} times; fetch where it leads to")
@@ -156,7 +152,7 @@ class Fetch(Tool):
         """Of the host; empty where a proxy connects. ToolError for what is not to be spoken to."""
         is_proxied = _is_proxied(url)
         try:
-            addresses = await anyio.to_thread.run_sync(self._resolve, url.host, _port(url), abandon_on_cancel=True)
+            addresses = await anyio.to_thread.run_sync(self._resolve, url.host, port_of(url), abandon_on_cancel=True)
         except OSError as error:
             if is_proxied:
                 return []
@@ -194,26 +190,9 @@ class Fetch(Tool):
             finally:
                 await response.aclose()
 
-    def _told(self, reply: Reply, readable: str) -> str:
-        """All of it if it is short, else the beginning and the file that has the rest."""
-        cut = f"; only the first {MOST_BYTES} bytes were taken" if reply.is_cut else ""
-        head = f"{shown(reply.url)} ({reply.content_type or 'no type'}{cut})"
-        lines = readable.split("\n")
-        if len(lines) <= WHOLE_LINES + 1 and len(readable.encode()) <= WHOLE_BYTES:
-            return f"{head}\n{readable}"
-        self._num_kept += 1
-        try:
-            path = self._kept.path / f"page-{self._num_kept}.md"
-            path.touch(0o600, exist_ok=False)
-            path.write_text(readable, encoding="utf-8")
-        except OSError as error:
-            raise ToolError(f"the page is long and cannot be kept: {error.strerror}") from error
-        begin = "\n".join(lines[:WHOLE_LINES]).encode()[:WHOLE_BYTES].decode("utf-8", "ignore")
-        at = begin.count("\n") + 1
-        return f"{head}\n{begin}\n[{len(lines)} lines, all in {path}; read it with start_line {at} to go on]"
 
-
-def _checked_url(address: str) -> httpx2.URL:
+def checked_url(address: str) -> httpx2.URL:
+    """An address that pages may have; ToolError for any other."""
     address = address.strip()
     try:
         url = httpx2.URL(address)
@@ -223,14 +202,15 @@ def _checked_url(address: str) -> httpx2.URL:
         ) from error
     if url.scheme not in ("http", "https") or not url.host:
         raise ToolError(f"{shown(address)}: only http:// and https:// are fetched; for a file use read")
-    if not 0 < _port(url) < 1 << 16:
+    if not 0 < port_of(url) < 1 << 16:
         raise ToolError(f"{shown(address)} is no address: ports are numbers from 1 to 65535")
     if url.userinfo:
         raise ToolError(f"{shown(url.host)}: an address with a name and a password in it is not fetched")
     return url
 
 
-def _port(url: httpx2.URL) -> int:
+def port_of(url: httpx2.URL) -> int:
+    """The port, also where it is not written."""
     return url.port if url.port is not None else (443 if url.scheme == "https" else 80)
 
 

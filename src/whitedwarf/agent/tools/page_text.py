@@ -4,6 +4,7 @@ What is not text is left out. Nothing of the page is trusted: any nesting, any l
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from urllib.parse import urljoin
 
@@ -40,6 +41,34 @@ def page_text(html: str, url: str) -> Page:
                 writer.close(name)
     writer.end_block()
     return Page(_BLANKS.sub(" ", writer.title).strip(), "\n".join(writer.lines).strip("\n") + "\n")
+
+
+def page_links(html: str, url: str) -> list[tuple[str, str]]:
+    """Where a page leads, once each in their order: address and the link's text, in a line."""
+    found: dict[str, str] = {}
+    for token in _anchors(html):
+        address = _absolute(url, token[0])
+        title = _BLANKS.sub(" ", token[1]).strip()
+        if address.startswith("http") and title:
+            found.setdefault(address, title)
+    return list(found.items())
+
+
+def _anchors(html: str) -> Iterator[tuple[str, str]]:
+    """(target, text) of each link; of its text the heading, where it has one."""
+    target, pieces, heading, is_heading = "", list[str](), list[str](), False
+    for token in html_tokens(html):
+        match token:
+            case Text(text):
+                (heading if is_heading else pieces).append(text)
+            case Open("a", attributes):
+                target, pieces, heading = attributes.get("href", ""), [], []
+            case Close("a"):
+                yield target, "".join(heading or pieces)
+                target = ""
+            case Open(name) | Close(name):
+                is_heading = isinstance(token, Open) if name in _HEADINGS else is_heading
+                (heading if is_heading else pieces).append(" ")
 
 
 @dataclass
