@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
+from whitedwarf.agent.dialogue import GradedThinking
 from whitedwarf.agent.events import Notice
 from whitedwarf.agent.history import DEFAULT_TURNS, History
 from whitedwarf.agent.local_dialogue import LocalDialogue
@@ -169,6 +170,8 @@ class Commands:
     def _think(self, mode: Thinking) -> str:
         dialogue = self._agent.dialogue
         if not isinstance(dialogue, LocalDialogue):
+            if isinstance(dialogue, GradedThinking):
+                dialogue.thinking = mode
             dialogue.is_thinking = mode.is_on
             return f"thinking: {mode}"
         dialogue.thinking = mode
