@@ -82,7 +82,7 @@ class Parts:
             entries = sessions.listing().entries
             wanted = next((entry.id for entry in entries if not sessions.store.is_open(entry.id)), None)
             if wanted is None:
-                return "no session was saved yet: this is a new one"
+                return "no session of this model was saved yet: this is a new one"
         outcome = seat.commands.obey(f"/switch {wanted}")
         if outcome.is_error:
             raise WhitedwarfError(outcome.text)

@@ -146,3 +146,16 @@ def test_after_the_end_nothing_hangs() -> None:
         pass
     with pytest.raises(ToolError):
         call(tools["mcp__small__add"], first=1, second=1)
+
+
+def test_garbage_in_a_list_costs_what_it_is() -> None:
+    garbage = McpServer("g", sys.executable, (str(Path(__file__).with_name("mcp_garbage.py")),))
+    with running(garbage) as (tools, notices):
+        assert "mcp__g__good" in tools
+        assert 1 < len(tools) <= 128
+        assert all(name.isascii() and name.isprintable() and " " not in name for name in tools)
+        assert any("two tools called mcp__g__good" in notice for notice in notices)
+        assert any("left out" in notice for notice in notices)
+        assert all(notice.isprintable() for notice in notices)
+        with pytest.raises(ToolError, match="failed"):
+            call(tools["mcp__g__good"])
