@@ -4,7 +4,6 @@
 """
 
 import logging
-import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -332,8 +331,3 @@ def _write(root: Path, files: Files) -> None:
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.encode() if isinstance(content, str) else content)
-
-
-def is_root() -> bool:
-    """Root may read everything, whatever its permissions."""
-    return os.geteuid() == 0
