@@ -244,7 +244,7 @@ class AgentFlags(SourceSettings):
     deny: Annotated[tuple[str, ...], Parameter(group=_TOOLS)] = ()
     """A tool, or an effect, that is refused."""
     yes: Annotated[bool, Parameter(name=("--yes", "-y"), group=_TOOLS)] = False
-    """Ask nothing: whatever is not denied runs. Only where it can do no harm."""
+    """Ask about no tool: whatever is not denied runs. Only where it can do no harm."""
     allow_write: Annotated[tuple[Path, ...], Parameter(group=_TOOLS)] = ()
     """A further folder below which files may be written, besides the working one; repeatable."""
     mcp_config: Annotated[Path | None, Parameter(group=_TOOLS)] = None

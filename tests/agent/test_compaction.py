@@ -17,9 +17,8 @@ from whitedwarf.agent.compact import (
 )
 from whitedwarf.agent.events import AnswerEnd, Compacting, Notice, ToolEnded, TurnBegan, TurnEnded
 from whitedwarf.agent.tool import Outcome
-from whitedwarf.agent.tools.bash import Bash
-from whitedwarf.agent.tools.jobs import Jobs
-from whitedwarf.agent.tools.private_folder import PrivateFolder
+from whitedwarf.agent.tools.standard import standard_tools
+from whitedwarf.agent.workspace import Workspace
 from whitedwarf.engine.script import ScriptedAnswer
 from whitedwarf.prompt.tokenizer import Tokenizer
 
@@ -101,6 +100,16 @@ def test_what_does_not_fit_even_then_is_an_error_that_asks_for_less(tokenizer: T
         assert on.ear.of(TurnEnded)[-1].end is AnswerEnd.DONE
 
 
+def test_an_answer_that_fills_the_context_leaves_room_for_a_summary(tokenizer: Tokenizer) -> None:
+    script = answers(tokenizer, filler(20_000), "It counted.", "never drawn", "Yes.")
+    with stage(tokenizer, *script, context_length=8192) as on:
+        on.says("Count.")
+        assert on.ear.of(TurnEnded)[-1].end is AnswerEnd.LENGTH
+        on.says("Go on.")
+        assert summary_note("It counted.") in on.prompt(tokenizer)
+        assert on.ear.of(TurnEnded)[-1].end is AnswerEnd.DONE
+
+
 def test_words_that_never_fit_are_not_said(tokenizer: Tokenizer) -> None:
     with stage(tokenizer, *answers(tokenizer, "Fine."), context_length=CONTEXT) as on:
         on.says(filler(5000))
@@ -170,16 +179,16 @@ def test_the_reminder_counts_anew_behind_a_summary(tokenizer: Tokenizer) -> None
 
 
 def test_jobs_that_run_are_told_behind_the_summary(tokenizer: Tokenizer, tmp_path: Path) -> None:
-    jobs = Jobs(tmp_path, PrivateFolder())
+    bash = standard_tools(Workspace(tmp_path)).tools["bash"]
+    assert bash.standing() == ""
     script = [
         scripted(tokenizer, *block(call("bash", command="sleep 30", refresh_sec=1))),
         *answers(tokenizer, "It sleeps.", "Summary.", "never drawn", "Yes."),
     ]
-    with stage(tokenizer, *script, tools=[Bash(jobs)]) as on:
+    with stage(tokenizer, *script, tools=[bash]) as on:
         on.says("Sleep.")
         on.agent.request(on.agent.compact)
         on.says("Still there?")
         prompt = on.prompt(tokenizer)
         assert prompt.index("[End of the summary.]") < prompt.index("job 1, pid ")
         assert "'sleep 30'<｜User｜>Still there?" in prompt
-    assert Bash(Jobs(tmp_path, PrivateFolder())).standing() == ""

@@ -4,6 +4,7 @@ import errno
 import hashlib
 import os
 import struct
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -510,3 +511,31 @@ def _no_descriptor_is_left_open() -> Iterator[None]:
     yield
     if before:
         assert len(list(Path("/proc/self/fd").iterdir())) <= before + 4  # other models may have been opened
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no limits there")
+@pytest.mark.parametrize("size", [0, 60, 5_000, 100_000])
+def test_a_disk_that_takes_no_more_leaves_the_old_file_and_no_half_one(bench: StoreBench, size: int) -> None:
+    """The system's own refusal, in the middle of a write."""
+    import resource
+
+    session_id = bench.saved()
+    before = bench.path(session_id).read_bytes()
+    assert len(before) > 100_000
+    session = bench.open().open(session_id).session
+    saved, longer = read(nano(), ids_of(300)), np.concatenate([ids_of(300), SUFFIX])
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            session.save(longer, saved, FACTS)
+        if size == 0:
+            with pytest.raises(OSError, match="too large"):
+                session.note(longer)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert bench.path(session_id).read_bytes()[48:] == before[48:]
+    assert bench.names() == {f"{session_id}.kv", f"{session_id}.journal"}
+    session.note(longer)
+    session.close()
+    assert bench.open().read(session_id)[0].tolist() == longer.tolist()

@@ -44,6 +44,9 @@ def test_the_request_has_the_tools_the_sampling_and_the_thinking() -> None:
         here.dialogue.is_thinking = False
         here.answer()
         first, second = server.received
+        here.dialogue.thinking = Thinking.HIGH
+        here.answer()
+        assert server.received[2]["reasoning_effort"] == "high"
         assert first["tools"][0]["function"]["name"] == "read"
         assert (first["max_tokens"], first["temperature"], first["top_p"], first["min_p"]) == (77, 0.5, 0.9, 0.02)
         assert (first["seed"], first["thinking"], first["reasoning_effort"]) == (7, {"type": "enabled"}, "max")

@@ -426,6 +426,18 @@ def test_nano_answers_and_a_session_goes_on_without_reading_anything_again(run: 
     assert run("agent", "--print", "--session", "abc", "-p", "x").returncode != 0
 
 
+def test_what_is_killed_goes_on(speak: Callable[..., Lines], run: Run) -> None:
+    agent = speak("--non-interactive", "--nothink", "--temp", "0")
+    agent.await_text("stderr", "+DWARFSTAR_WAITING\n")
+    agent.send("What is the capital of France?\n")
+    agent.await_text("stderr", "+DWARFSTAR_WAITING\n", 2)
+    agent.process.kill()
+    agent.process.wait()
+    done = run("agent", "--print", "--continue", "-p", "What is the capital of Italy?", "--nothink", "--temp", "0")
+    assert (done.returncode, "Rome" in done.stdout) == (0, True), done.stderr
+    assert "Paris" in done.stderr  # the turns before are shown; their state may have to be read again
+
+
 def test_help_is_instant_and_complete(run: Run) -> None:
     done = run("agent", "--help")
     assert done.returncode == 0

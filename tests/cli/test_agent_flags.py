@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from whitedwarf.agent.approval import Consent, NobodyToAsk, Policy, Question, Rule
+from whitedwarf.agent.approval import NobodyToAsk, Rule
 from whitedwarf.agent.tool import Arguments, Effect, Outcome, Running, Tool, Toolbox, ToolError
 from whitedwarf.cli.agent_modes import Mode, check_for_server, chosen_mode
 from whitedwarf.cli.agent_rules import policy_of
@@ -62,8 +62,10 @@ def test_yes_asks_nothing_but_what_is_denied_stays_denied() -> None:
     found = rules(yes=True, deny=("bash",))
     assert found["bash"] is Rule.DENY
     assert set(found.values()) == {Rule.AUTO, Rule.DENY}
-    policy: Policy = policy_of(AgentFlags(yes=True), TOOLBOX, NobodyToAsk())
-    assert policy.approver.ask(Question("bash", Effect.RUN, "")) is Consent.ONCE
+    policy = policy_of(AgentFlags(yes=True), TOOLBOX, NobodyToAsk())
+    policy.check(TOOLBOX.tools["fetch"], "")
+    with pytest.raises(ToolError):
+        policy.check(TOOLBOX.tools["fetch"], "", risk="it is a host of your own network")
     with pytest.raises(ToolError):
         policy_of(AgentFlags(), TOOLBOX, NobodyToAsk()).check(TOOLBOX.tools["bash"], "")
 

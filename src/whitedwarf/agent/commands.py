@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
+from whitedwarf.agent.dialogue import GradedThinking
 from whitedwarf.agent.events import Notice
 from whitedwarf.agent.history import DEFAULT_TURNS, History
 from whitedwarf.agent.local_dialogue import LocalDialogue
@@ -169,6 +170,8 @@ class Commands:
     def _think(self, mode: Thinking) -> str:
         dialogue = self._agent.dialogue
         if not isinstance(dialogue, LocalDialogue):
+            if isinstance(dialogue, GradedThinking):
+                dialogue.thinking = mode
             dialogue.is_thinking = mode.is_on
             return f"thinking: {mode}"
         dialogue.thinking = mode
@@ -210,9 +213,10 @@ class Commands:
         gone = sorted(set(resumed.facts.tools) - set(self._agent.toolbox.tools))
         if gone:
             lines.append(f"Tools it had that are not here: {', '.join(gone)}.")
-        if resumed.facts.approvals:
-            rules = ", ".join(f"{tool} {rule}" for tool, rule in sorted(resumed.facts.approvals.items()))
-            lines.append(f"Remembered for its tools: {rules}.")
+        now = self._agent.policy.by_tool
+        kept = [f"{tool} {rule}" for tool, rule in sorted(resumed.facts.approvals.items()) if now.get(tool) is rule]
+        if kept:
+            lines.append(f"Remembered for its tools: {', '.join(kept)}.")
         return "\n".join([*lines, "", self._past(DEFAULT_TURNS)])
 
     def _change(self, word: str, prefix: str) -> str:

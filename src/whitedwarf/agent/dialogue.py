@@ -6,10 +6,11 @@ context from then on, whether or not the model has read it yet.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from whitedwarf.agent.events import AnswerEnd, Listener
 from whitedwarf.conversation.json_value import Json
+from whitedwarf.conversation.thinking import Thinking
 from whitedwarf.conversation.tools import ToolDefinition
 
 
@@ -117,3 +118,10 @@ class Dialogue(Protocol):
         """Drop all but the system's part and about the last `keep_tokens`, from the next words of the user on; the
         summary stands between the two."""
         ...
+
+
+@runtime_checkable
+class GradedThinking(Protocol):
+    """A dialogue that may be asked to think more or less thoroughly, from the next answer on."""
+
+    thinking: Thinking

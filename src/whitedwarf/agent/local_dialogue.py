@@ -34,6 +34,7 @@ from whitedwarf.prompt.tokenizer import Tokenizer
 
 CLOSING_TOKENS = 2
 MIN_SUMMARY_ROOM = 256
+SUMMARY_TOKENS = 768  # no answer takes them: a summary can be asked for behind each
 
 
 class SessionEngine(Protocol):
@@ -190,7 +191,7 @@ class LocalDialogue:
         prompt = self._prompt(self._turns.answer_start(is_thinking=self._is_thinking))
         guide = AnswerGuide(self._tokenizer, self._parse_options(), checks)
         chooser = AutoUpto(self._tokenizer, guide, checks, self.settings.sampling)
-        room = self._room(prompt, CLOSING_TOKENS)
+        room = self._room(prompt, CLOSING_TOKENS + min(SUMMARY_TOKENS, self.context_length // 10))
         options = GenerateOptions(
             max_tokens=min(max_tokens, room),
             stop_ids=frozenset({self._eos}),

@@ -38,8 +38,9 @@ class UrlDialogue:
     ) -> None:
         self._options = options
         self._context_length = context_length
-        self._effort = (thinking if thinking.is_on else Thinking.HIGH).value
-        self._is_thinking = thinking.is_on
+        self._effort = Thinking.HIGH
+        self._is_thinking = False
+        self.thinking = thinking
         self._sampling = sampling or SamplingOptions()
         self._listen: Listener = _nobody
         self._client = ChatClient(options, lambda text: self._listen(Notice(text)), first_pause_s)
@@ -70,6 +71,16 @@ class UrlDialogue:
     @is_thinking.setter
     def is_thinking(self, value: bool) -> None:
         self._is_thinking = value
+
+    @property
+    def thinking(self) -> Thinking:
+        """How thoroughly, as far as the server can."""
+        return self._effort if self._is_thinking else Thinking.NONE
+
+    @thinking.setter
+    def thinking(self, value: Thinking) -> None:
+        self._is_thinking = value.is_on
+        self._effort = value if value.is_on else self._effort
 
     def begin(self, system: str, tools: Sequence[ToolDefinition], extra: str) -> None:
         """As Dialogue."""
@@ -173,7 +184,7 @@ class UrlDialogue:
     def _thinking(self, is_on: bool) -> dict[str, Any]:
         if not is_on:
             return {"thinking": {"type": "disabled"}, "reasoning_effort": None}
-        return {"thinking": {"type": "enabled"}, "reasoning_effort": self._effort}
+        return {"thinking": {"type": "enabled"}, "reasoning_effort": self._effort.value}
 
 
 def _judged(reader: UrlAnswer, listen: Listener) -> tuple[AnswerEnd, str]:

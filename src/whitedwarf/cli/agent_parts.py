@@ -82,7 +82,7 @@ class Parts:
             entries = sessions.listing().entries
             wanted = next((entry.id for entry in entries if not sessions.store.is_open(entry.id)), None)
             if wanted is None:
-                return "no session was saved yet: this is a new one"
+                return "no session of this model was saved yet: this is a new one"
         outcome = seat.commands.obey(f"/switch {wanted}")
         if outcome.is_error:
             raise WhitedwarfError(outcome.text)
@@ -126,7 +126,8 @@ def open_parts(
     with ExitStack() as opened:
         trace = None
         if flags.trace is not None:
-            trace = AgentTrace.open(flags.trace, Secrets.of(os.environ), notices)
+            key = os.environ.get(flags.api_key_env or "", "")
+            trace = AgentTrace.open(flags.trace, Secrets.of({**os.environ, "API_KEY": key}), notices)
             opened.callback(trace.close)
         opened.enter_context(logged_to(trace))
         servers = mcp_servers(flags, notices)  # they start while the model loads

@@ -3,22 +3,17 @@
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 
-from whitedwarf.agent.approval import USUAL_RULES, Approver, Consent, Policy, Question, Rule
+from whitedwarf.agent.approval import USUAL_RULES, Approver, Policy, Rule
 from whitedwarf.agent.tool import Effect, Toolbox
 from whitedwarf.config import AgentFlags
 from whitedwarf.errors import UsageError
 
 
-class AllowsEverything:
-    """For --yes: what would have to be asked is allowed."""
-
-    def ask(self, question: Question) -> Consent:
-        """Yes."""
-        return Consent.ONCE
-
-
 def policy_of(flags: AgentFlags, toolbox: Toolbox, approver: Approver) -> Policy:
-    """UsageError for a name that is neither a tool nor an effect, or that is given two rules."""
+    """A call's own risk is asked about, whatever the flags say.
+
+    UsageError for a name that is neither a tool nor an effect, or that is given two rules.
+    """
     by_effect = dict(USUAL_RULES)
     if flags.yes:
         by_effect = dict.fromkeys(Effect, Rule.AUTO)
@@ -28,7 +23,7 @@ def policy_of(flags: AgentFlags, toolbox: Toolbox, approver: Approver) -> Policy
         by_effect |= {Effect(name): rule for name in names if name in list(Effect)}
     for names, rule in asked:
         by_tool |= {name: rule for name in names if name in toolbox.tools}
-    return Policy(AllowsEverything() if flags.yes else approver, by_effect, by_tool)
+    return Policy(approver, by_effect, by_tool)
 
 
 def _asked(flags: AgentFlags, toolbox: Toolbox) -> Iterator[tuple[list[str], Rule]]:

@@ -2,6 +2,7 @@
 `… svg FOLDER` pictures to look at; rsvg-convert makes PNG of them.
 """
 
+import re
 import sys
 from pathlib import Path
 
@@ -40,6 +41,7 @@ def picture(name: str, size: tuple[int, int], svg: bool = False) -> str:
 def _svg(screen: Screen) -> str:
     """With spaces that every viewer keeps."""
     drawn = screen.app.export_screenshot(title="whitedwarf agent")
+    drawn = re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL)  # from the net
     return drawn.replace("&#160;", " ").replace("<text ", '<text xml:space="preserve" ')
 
 

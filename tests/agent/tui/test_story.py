@@ -1,5 +1,7 @@
 """Events become what is read on the screen."""
 
+import time
+
 from whitedwarf.agent.events import (
     AnswerEnd,
     AnswerEnded,
@@ -74,6 +76,26 @@ def test_long_output_shows_its_end_and_what_was_left_out() -> None:
     output = "".join(f"line {number}\n" for number in range(100))
     found = told(ToolBegan(0, "bash", "$ x", {"command": "x"}), ToolOutput(0, output))
     assert found[2:4] == ["  … 92 lines above", "  line 92"]
+
+
+def test_a_flood_of_output_costs_its_last_lines() -> None:
+    story = Story()
+    began_s = time.process_time()
+    story.tell(ToolBegan(0, "bash", "$ yes", {"command": "yes"}))
+    for _ in range(50):
+        story.tell(ToolOutput(0, "y\n" * 20_000))
+        lines = story.entries[-1].lines(80)
+    story.fold_all(True)
+    assert [line.plain for line in lines[2:4]] == ["  … 999992 lines above", "  y"]
+    assert len(story.entries[-1].lines(80)) < 6000
+    assert time.process_time() - began_s < 20
+
+
+def test_a_change_of_a_whole_large_file_is_shown_in_part() -> None:
+    diff = "--- a\n+++ b\n@@ -0,0 +1,30000 @@\n" + "+x\n" * 30_000
+    events = (ToolBegan(0, "write", "Writing a", {}), ToolEnded(0, "write", "written", False, 0.1, diff))
+    assert told(*events)[-1] == "  … 1958 more lines (Ctrl+O)"
+    assert told(*events, is_open=True)[-2:] == ["   … 28003 more lines", "  written"]
 
 
 def test_a_failure_says_why() -> None:

@@ -6,6 +6,7 @@ events are taken in batches, `REDRAW_S` apart; what is typed is drawn at once.
 
 import asyncio
 import contextlib
+import os
 import signal
 import time
 from collections import deque
@@ -34,10 +35,11 @@ from whitedwarf.agent.tui.entries import Noted, Told
 from whitedwarf.agent.tui.figures import count, rate
 from whitedwarf.agent.tui.inbox import Inbox
 from whitedwarf.agent.tui.log_view import LogView
-from whitedwarf.agent.tui.queue_preview import queue_preview
+from whitedwarf.agent.tui.queue_preview import MOST_SHOWN, queue_preview
 from whitedwarf.agent.tui.shown import one_line
 from whitedwarf.agent.tui.status_line import head_line, status_line
 from whitedwarf.agent.tui.story import Story
+from whitedwarf.agent.tui.terminal_keys import know_alt_enter
 from whitedwarf.errors import WhitedwarfError
 
 REDRAW_S = 0.2
@@ -59,11 +61,12 @@ def run_screen(build: Build, settings: ScreenSettings) -> int:
     `build` is called once, on this thread, before anything is drawn; what the agent tells from then on is shown.
     WhitedwarfError when the screen itself broke down.
     """
+    know_alt_enter()
     app = AgentApp(settings)
     cockpit = build(app.listen, app)
     try:
         app.take_seat(cockpit)
-        with _kept_handlers():
+        with _kept_handlers(), _asked_size():
             status = app.run()
     finally:
         app.refuse_questions()
@@ -86,6 +89,16 @@ def _kept_handlers() -> Iterator[None]:
                 signal.signal(number, handler)
 
 
+@contextlib.contextmanager
+def _asked_size() -> Iterator[None]:
+    """The terminal knows its size; exported COLUMNS and LINES would be taken instead, and stay as they are."""
+    kept = {name: os.environ.pop(name) for name in ("COLUMNS", "LINES") if name in os.environ}
+    try:
+        yield
+    finally:
+        os.environ.update(kept)
+
+
 class AgentApp(App[int], inherit_bindings=False):
     """Listens to an agent (`listen`), asks for it (`ask`, `confirm`), and shows it."""
 
@@ -98,6 +111,7 @@ class AgentApp(App[int], inherit_bindings=False):
     #cramped { display: none; }
     .-plain #line { border-top: none; }
     .-low #head { display: none; }
+    .-low #line, .-low ApprovalPanel { border-top: none; }
     .-cramped #main { display: none; }
     .-cramped #cramped { display: block; }
     """
@@ -129,7 +143,7 @@ class AgentApp(App[int], inherit_bindings=False):
         self._hint_until_s = 0.0
         self._phase_since_s = 0.0
         self._stopped_s = -AGAIN_S
-        self._is_leaving = False
+        self._left_s = -AGAIN_S
 
     # What the agent's thread calls.
 
@@ -195,6 +209,7 @@ class AgentApp(App[int], inherit_bindings=False):
         """Another size has room for more or less."""
         self.set_class(not has_room(event.size.width, event.size.height), "-cramped")
         self.set_class(event.size.height < _LOW_ROWS, "-low")
+        self.query_one(ApprovalPanel).fit(event.size)
         self.call_after_refresh(self._redraw)
 
     def on_editor_sent(self, message: Editor.Sent) -> None:
@@ -249,10 +264,9 @@ class AgentApp(App[int], inherit_bindings=False):
             self._refuse_word(message.line)
             return
         if outcome.text:
-            self._story.add(Noted(outcome.text, True) if outcome.is_error else Told(outcome.text))
+            self._story.add(Noted(outcome.text, True) if outcome.is_error else Told(outcome.text, message.line))
         if outcome.leaves:
             self.exit(0)
-        self._is_leaving = False
         self._view.follow()
         self._redraw()
 
@@ -298,7 +312,10 @@ class AgentApp(App[int], inherit_bindings=False):
 
     def action_page(self, step: int) -> None:
         """PgUp and PgDn: in the question's details, where there is a question, else in the story."""
-        self._view.scroll_by(step * self._view.page)
+        if self._questions.first is not None:
+            self.query_one(ApprovalPanel).scroll_page(step)
+        else:
+            self._view.scroll_by(step * self._view.page)
 
     def action_to_start(self) -> None:
         """The oldest line."""
@@ -338,11 +355,12 @@ class AgentApp(App[int], inherit_bindings=False):
         self._tell("interrupting …")
 
     def _leave(self) -> None:
-        """As /quit does, which may ask; a second time at once."""
-        if self._is_leaving or self._commander is None:
+        """As /quit does, which may ask, or want the agent to be idle; a second time, soon after, at once."""
+        now_s = time.monotonic()
+        if now_s - self._left_s < AGAIN_S or self._commander is None:
             self.exit(0)
             return
-        self._is_leaving = True
+        self._left_s = now_s
         self._commander.obey("/quit")
 
     def _obey(self, line: str) -> None:
@@ -448,7 +466,7 @@ class AgentApp(App[int], inherit_bindings=False):
         _show(self.query_one("#head", Static), head_line(settings.model, settings.workspace, activity.title, width))
         queue = self.query_one("#queue", Static)
         queue.display = bool(activity.waiting)
-        _show(queue, queue_preview(activity.waiting, width - 2))
+        _show(queue, queue_preview(activity.waiting, width - 2, 1 if self.size.height < _LOW_ROWS else MOST_SHOWN))
         hint = one_line(self._hint) if time.monotonic() < self._hint_until_s else ""
         if not hint and not self._view.is_following:
             hint = "scrolled up; Ctrl+End follows again"

@@ -13,6 +13,7 @@ from textual import events
 from textual.app import ComposeResult
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
+from textual.geometry import Size
 from textual.message import Message
 from textual.widgets import Static
 
@@ -21,10 +22,13 @@ from whitedwarf.agent.tui.diff import diff_rows
 from whitedwarf.agent.tui.shown import TAB, one_line, shown
 
 TYPING_PAUSE_S = 0.5  # a key so soon after another one is part of a word
+MOST_DETAIL_ROWS = 12
+_OTHER_ROWS = 10  # of the screen: the editor, the state, the title of the question, its keys
+_NARROW = 60  # columns
 LONGEST_DETAIL = 20_000  # characters
 _CONSENTS = {"y": Consent.ONCE, "a": Consent.SESSION, "n": Consent.NO, "escape": Consent.NO}
 _CONFIRMATIONS = {"y": Consent.ONCE, "n": Consent.NO, "escape": Consent.NO}
-_SCROLL_KEYS = {"up": -1, "down": 1, "pageup": -8, "pagedown": 8}
+_SCROLL_KEYS = {"up": -1, "down": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +92,11 @@ class ApprovalPanel(Vertical, can_focus=True):
     """Shows one question at a time; hidden without one."""
 
     DEFAULT_CSS = """
-    ApprovalPanel { height: auto; max-height: 60%; display: none; padding: 0 1; border-top: heavy $warning; }
+    ApprovalPanel { height: auto; display: none; padding: 0 1; border-top: heavy $warning; }
     ApprovalPanel.-plain { border-top: none; }
-    ApprovalPanel VerticalScroll { height: auto; max-height: 12; scrollbar-size-vertical: 1; }
+    ApprovalPanel VerticalScroll { height: auto; scrollbar-size-vertical: 1; }
     ApprovalPanel Static { height: auto; }
+    #asked, #risk { max-height: 2; }
     """
 
     class Replied(Message):
@@ -134,8 +139,21 @@ class ApprovalPanel(Vertical, can_focus=True):
         self.query_one("#details", Static).update(_detail(question))
         self.query_one("#detail").display = bool(question.detail)
         self.query_one("#detail", VerticalScroll).scroll_home(animate=False)
-        self.query_one("#answers", Static).update(_answers(asked))
+        self.fit(self.app.size)
         self.focus()
+
+    def fit(self, size: Size) -> None:
+        """So many details that the keys stay in sight."""
+        if self._asked is None:
+            return
+        rows = size.height - _OTHER_ROWS - (2 if self._asked.question.risk else 0)
+        self.query_one("#detail").styles.max_height = max(1, min(MOST_DETAIL_ROWS, rows))
+        self.query_one("#answers", Static).update(_answers(self._asked, size.width < _NARROW))
+
+    def scroll_page(self, step: int) -> None:
+        """More of the details."""
+        detail = self.query_one("#detail", VerticalScroll)
+        detail.scroll_relative(y=step * max(1, detail.size.height - 1), animate=False)
 
     async def _on_key(self, event: events.Key) -> None:
         since_s = time.monotonic() - self._last_key_s
@@ -172,8 +190,13 @@ def _detail(question: Question) -> Content:
     return Content("\n").join(rows)
 
 
-def _answers(asked: Asked) -> Content:
-    keys = [("y", "yes, once"), ("a", f"always {one_line(asked.question.tool)} in this session"), ("n", "no (Esc)")]
+def _answers(asked: Asked, is_narrow: bool) -> Content:
+    always = "always" if is_narrow else f"always {one_line(asked.question.tool)} in this session"
+    keys = (
+        [("y", "once"), ("a", always), ("n", "no")]
+        if is_narrow
+        else [("y", "yes, once"), ("a", always), ("n", "no (Esc)")]
+    )
     if asked.is_confirmation:
         keys = [("y", "yes"), ("n", "no (Esc)")]
     return Content("   ").join(Content.assemble((key, "bold reverse"), f" {word}") for key, word in keys)

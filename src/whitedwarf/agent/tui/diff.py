@@ -7,6 +7,7 @@ from textual.content import Content
 from whitedwarf.agent.tui.elements import marked
 from whitedwarf.agent.tui.shown import TAB, shown
 
+MOST_LINES = 2000  # of a diff are shown
 GONE_STYLE = "$text-error on $error-muted"
 NEW_STYLE = "$text-success on $success-muted"
 _HUNK = re.compile(r"^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@(.*)$")
@@ -17,7 +18,8 @@ def diff_rows(diff: str) -> list[Content]:
     rows: list[Content] = []
     old = new = 0
     is_inside = False
-    for line in shown(diff).rstrip("\n").split("\n"):
+    *lines, rest = shown(diff).rstrip("\n").split("\n", MOST_LINES)
+    for line in lines if len(lines) == MOST_LINES else [*lines, rest]:
         if hunk := _HUNK.match(line):
             old, new, is_inside = int(hunk[1]), int(hunk[2]), True
             if rows:
@@ -33,6 +35,8 @@ def diff_rows(diff: str) -> list[Content]:
         else:
             rows.append(_numbered(new, "  ") + Content.styled(line[1:].expandtabs(TAB), "dim"))
             old, new = old + 1, new + 1
+    if len(lines) == MOST_LINES:
+        rows.append(Content.styled(f"   … {rest.count(chr(10)) + 1} more lines", "dim"))
     return rows
 
 

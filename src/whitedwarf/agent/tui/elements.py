@@ -72,6 +72,17 @@ class Code:
 
 
 @dataclass(frozen=True, slots=True)
+class Wrapped:
+    """Lines that were wrapped before, for the width that is asked."""
+
+    rows: list[Content]
+
+    def lines(self, width: int) -> list[Content]:
+        """As they are."""
+        return self.rows
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
     """Columns side by side where there is room; otherwise one line per cell, with the column's name."""
 

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 
 from textual.content import Content
 
-from whitedwarf.agent.tui.elements import EMPTY, Row, Rule, wrap
+from whitedwarf.agent.tui.elements import EMPTY, Row, Rule, joined, wrap
 from whitedwarf.agent.tui.figures import count, duration
 from whitedwarf.agent.tui.growing_text import GrowingText
 from whitedwarf.agent.tui.markdown import GrowingMarkdown
@@ -126,17 +126,16 @@ class Noted(Entry):
 
 
 class Told(Entry):
-    """What a command has to say, as it is written: lists keep their columns."""
+    """What a command has to say, as it is written: lists keep their columns. `asked` is the command."""
 
-    def __init__(self, text: str) -> None:
-        self._lines = shown(text).expandtabs(TAB).split("\n")
+    def __init__(self, text: str, asked: str = "") -> None:
+        self._asked = [Content.styled(shown(asked), "dim")] if asked else []
+        self._lines = [Content(line) for line in shown(text).expandtabs(TAB).split("\n")]
 
     def lines(self, width: int) -> list[Content]:
         """Wrapped where they must be."""
-        return [
-            *(part for line in self._lines for part in Row(Content(line), EMPTY, Content("    "), width).lines(width)),
-            EMPTY,
-        ]
+        rows = [Row(line, EMPTY, Content("    "), width) for line in [*self._asked, *self._lines]]
+        return [*joined(rows, width), EMPTY]
 
 
 class Parted(Entry):

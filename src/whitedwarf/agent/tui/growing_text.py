@@ -6,6 +6,8 @@ from whitedwarf.agent.tui.elements import EMPTY, Code, Row
 from whitedwarf.agent.tui.shown import TAB, shown
 
 LONGEST_LINE = 4000  # characters; what goes on without a line end is cut here
+MOST_LINES = 4000  # are kept, and some more before the oldest are dropped
+_DROPPED_AT = 5000
 
 
 class GrowingText:
@@ -17,6 +19,7 @@ class GrowingText:
         self._prefix = prefix
         self._lines: list[str] = []
         self._partial = ""
+        self._dropped = 0
         self._width = 0
         self._wrapped: list[Content] = []
         self._counted = 0  # of `_lines`, those that are in `_wrapped`
@@ -29,11 +32,21 @@ class GrowingText:
             partial = partial[LONGEST_LINE:]
         self._lines += complete
         self._partial = partial
+        if len(self._lines) > _DROPPED_AT:
+            self._dropped += len(self._lines) - MOST_LINES
+            del self._lines[:-MOST_LINES]
+            self._width = 0  # to be wrapped again
 
     @property
     def line_count(self) -> int:
-        """As the text has them, not as they are wrapped; an empty last one is none."""
-        return len(self._lines) + bool(self._partial)
+        """As the text has them, not as they are wrapped, the dropped ones too; an empty last one is none."""
+        return self._dropped + len(self._lines) + bool(self._partial)
+
+    def last(self, width: int, most: int) -> tuple[list[Content], int]:
+        """The last lines, wrapped, at most so many; and how many lines of the text are left out above them."""
+        kept = [*self._lines[-most:], *([self._partial] if self._partial else [])][-most:]
+        wrapped = [part for line in kept for part in self._row(line).lines(width)]
+        return wrapped[-most:], self.line_count - len(kept)
 
     def lines(self, width: int) -> list[Content]:
         """All of it."""

@@ -33,7 +33,7 @@ class Inbox:
 
 
 def joined(events: list[Event]) -> list[Event]:
-    """The same story in fewer events. A figure may move to before the text beside it, never across anything else."""
+    """The same story in fewer events. Text may move to before a figure beside it, never across anything else."""
     told: list[Event] = []
     texts: list[list[str]] = []  # beside each of `told`
     for event in events:
@@ -55,12 +55,7 @@ def joined(events: list[Event]) -> list[Event]:
 def _place(told: list[Event], event: Event) -> int | None:
     """Where an event of the same kind stands that this one continues."""
     if isinstance(event, _FIGURES):
-        for index in range(len(told) - 1, max(-1, len(told) - 3), -1):
-            if type(told[index]) is type(event):
-                return index
-            if not isinstance(told[index], ReasoningDelta | TextDelta | ParameterText):
-                return None
-        return None
+        return len(told) - 1 if told and type(told[-1]) is type(event) else None
     for index in range(len(told) - 1, max(-1, len(told) - 3), -1):
         if _continues(told[index], event):
             return index

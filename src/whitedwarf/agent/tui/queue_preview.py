@@ -9,8 +9,8 @@ _HINT = "  Ctrl+X takes it back"
 _LABEL = 11  # cells of "queued 1: "
 
 
-def queue_preview(waiting: tuple[str, ...], width: int) -> Content:
-    """Empty when nothing waits."""
+def queue_preview(waiting: tuple[str, ...], width: int, most: int = MOST_SHOWN) -> Content:
+    """Empty when nothing waits; at most so many of them, and a line that counts the rest."""
     hint = _HINT if width >= 60 else ""
     lines = [
         Content.assemble(
@@ -18,8 +18,8 @@ def queue_preview(waiting: tuple[str, ...], width: int) -> Content:
             shortened(one_line(text), max(8, width - _LABEL - (len(hint) if number == 1 else 0))),
             (hint if number == 1 else "", "dim"),
         )
-        for number, text in enumerate(waiting[:MOST_SHOWN], 1)
+        for number, text in enumerate(waiting[:most], 1)
     ]
-    if len(waiting) > MOST_SHOWN:
-        lines.append(Content.styled(f"… and {len(waiting) - MOST_SHOWN} more", "dim"))
+    if len(waiting) > most:
+        lines.append(Content.styled(f"… and {len(waiting) - most} more", "dim"))
     return Content("\n").join(lines)

@@ -6,7 +6,7 @@ from enum import StrEnum
 from textual.content import Content
 
 from whitedwarf.agent.tui.diff import diff_rows
-from whitedwarf.agent.tui.elements import EMPTY, Code, Element, Row, joined
+from whitedwarf.agent.tui.elements import EMPTY, Code, Element, Row, Wrapped, joined
 from whitedwarf.agent.tui.entries import OPENS, Entry
 from whitedwarf.agent.tui.figures import duration
 from whitedwarf.agent.tui.growing_text import GrowingText
@@ -76,12 +76,14 @@ class ToolEntry(Entry):
         self._progress = Progress.FAILED if is_error else Progress.DONE
         self._seconds = seconds
         self._diff = diff_rows(diff) if diff else []
+        self._result = GrowingText("", _INDENT, is_prose=is_error)
         self._result.feed(text)
 
     def drop(self, why: str) -> None:
         """The answer ended before the call did, or before it could run."""
         if self._progress in (Progress.WRITING, Progress.WAITING):
             self._progress = Progress.DROPPED
+            self._result = GrowingText("", _INDENT)
             self._result.feed(why)
 
     @property
@@ -112,7 +114,11 @@ class ToolEntry(Entry):
         return [*body, *self._changes(), *self._told(width)]
 
     def _printed(self, width: int) -> list[Element]:
-        return self._last(self._output.lines(width), OUTPUT_ROWS)
+        if self.is_open:
+            return [Wrapped(self._output.lines(width))]
+        lines, left_out = self._output.last(width, OUTPUT_ROWS)
+        above = [Row(Content.styled(f"  … {left_out} lines above", "dim"))] if left_out > 0 else []
+        return [*above, Wrapped(lines)] if lines else []
 
     def _changes(self) -> list[Element]:
         if self.is_open or len(self._diff) <= DIFF_ROWS:
@@ -121,22 +127,17 @@ class ToolEntry(Entry):
 
     def _told(self, width: int) -> list[Element]:
         """What the program printed, else what the model is told; of a success only when somebody wants to see it."""
-        if self.is_open:
-            return [Code(self._result.lines(width))]
         if self._output.line_count:
-            return self._last(self._output.lines(width), OUTPUT_ROWS)
+            return self._printed(width)
+        if self.is_open:
+            return [Wrapped(self._result.lines(width))]
         if self._progress is not Progress.DONE or self._name == "bash":
             return self._first(self._result.lines(width), OUTPUT_ROWS)
         hidden = self._result.line_count
         return [self._more(hidden)] if hidden > 1 and not self._diff else []
 
     def _first(self, lines: list[Content], most: int) -> list[Element]:
-        return [Code(lines[:most]), *([self._more(len(lines) - most)] if len(lines) > most else [])]
-
-    def _last(self, lines: list[Content], most: int) -> list[Element]:
-        left_out = len(lines) - most
-        above = [Row(Content.styled(f"  … {left_out} lines above", "dim"))] if left_out > 0 else []
-        return [*above, Code(lines[-most:])] if lines else []
+        return [Wrapped(lines[:most]), *([self._more(len(lines) - most)] if len(lines) > most else [])]
 
     def _more(self, number: int) -> Element:
         return Row(Content.styled(f"  … {number} more line{'s' if number > 1 else ''} ({OPENS})", "dim"))
