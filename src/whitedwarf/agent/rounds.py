@@ -13,7 +13,7 @@ from whitedwarf.agent.approval import Policy
 from whitedwarf.agent.checking import Checking
 from whitedwarf.agent.compact import MAX_SUMMARY_TOKENS, SUMMARY_REQUEST, needs_compaction, summary_note, tail_tokens
 from whitedwarf.agent.dialogue import Answer, Dialogue, Result
-from whitedwarf.agent.events import AnswerEnd, AnswerEnded, Compacting, Event, Listener, Notice, TurnBegan
+from whitedwarf.agent.events import AnswerEnd, AnswerEnded, Compacted, Compacting, Event, Listener, Notice, TurnBegan
 from whitedwarf.agent.settings import AgentSettings
 from whitedwarf.agent.system_prompt import REMINDER, date_line, system_prompt
 from whitedwarf.agent.tool import Toolbox
@@ -94,8 +94,15 @@ class Rounds:
         """Shorten the context; Cancelled, or another error, leaves it as it is."""
         if self._interrupted.is_set():
             raise Cancelled("it was interrupted")
-        dialogue = self._dialogue
         self._listen(Compacting("summary", 0, MAX_SUMMARY_TOKENS))
+        try:
+            self._listen(Notice(self._shorten()))
+        finally:
+            self._listen(Compacted(self._dialogue.used_tokens))
+
+    def _shorten(self) -> str:
+        """What is to be told of it."""
+        dialogue = self._dialogue
         summary = dialogue.summarise(SUMMARY_REQUEST, MAX_SUMMARY_TOKENS, self._listen)
         if not summary:
             raise WhitedwarfError("the model wrote no summary, so nothing was dropped")
@@ -104,7 +111,13 @@ class Rounds:
         if standing := self._toolbox.standing():
             dialogue.instruct(standing)
         self._forget()
-        self._listen(Notice(f"The context was shortened from {before} to {dialogue.used_tokens} tokens."))
+        after = dialogue.used_tokens
+        if after >= before:
+            return (
+                f"The context could not be made shorter: the summary and what stays word for word have {after} tokens, "
+                f"before it was {before}."
+            )
+        return f"The context was shortened from {before} to {after} tokens."
 
     def _forget(self) -> None:
         self._system_seen_at = self._dialogue.used_tokens

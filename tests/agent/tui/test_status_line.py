@@ -7,10 +7,12 @@ from hypothesis import strategies as st
 from whitedwarf.agent.events import (
     AnswerEnd,
     AnswerEnded,
+    Compacted,
     Compacting,
     Drawn,
     Event,
     Reading,
+    SessionChanged,
     ToolBegan,
     ToolCallStarted,
     ToolEnded,
@@ -141,3 +143,16 @@ def test_the_head_line_fits_and_begins_with_the_title(width: int) -> None:
 
 def test_a_session_without_a_title_is_new() -> None:
     assert head_line("m", "/w", "", 80).plain.startswith(" new session")
+
+
+def test_after_shortening_an_idle_agent_is_ready_and_one_at_work_goes_on() -> None:
+    idle = after(Compacting("rebuild", 9, 9), Compacted(70))
+    assert line(idle).startswith("ready")
+    assert idle.used_tokens == 70
+    assert line(after(TurnBegan("x"), Compacting("rebuild", 9, 9), Compacted(70))).startswith("starting")
+
+
+def test_a_new_session_was_not_interrupted() -> None:
+    ended = TurnEnded(AnswerEnd.INTERRUPTED, 5)
+    assert line(after(ended)).startswith("interrupted")
+    assert line(after(ended, SessionChanged("", "", 0))).startswith("ready")

@@ -6,6 +6,7 @@ from enum import StrEnum
 from whitedwarf.agent.events import (
     AnswerEnd,
     AnswerEnded,
+    Compacted,
     Compacting,
     Drawn,
     Event,
@@ -53,13 +54,14 @@ class Activity:
     session: str = ""
     title: str = ""
     last_end: AnswerEnd | None = None
+    is_in_turn: bool = False
     _before: int = 0  # what the context held when the answer began
 
     def after(self, event: Event) -> "Activity":
         """What it is now."""
         match event:
             case TurnBegan():
-                return replace(self, phase=Phase.STARTING, tokens=0, seconds=0.0, last_end=None)
+                return replace(self, phase=Phase.STARTING, is_in_turn=True, tokens=0, seconds=0.0, last_end=None)
             case Reading():
                 return self._reading(event)
             case Drawn():
@@ -81,11 +83,14 @@ class Activity:
             case Compacting():
                 step = {"step": event.step, "done": event.done, "total": event.total}
                 return replace(self, phase=Phase.COMPACTING, **step)  # type: ignore[arg-type]
+            case Compacted():
+                return replace(self._ended(event.used_tokens), phase=Phase.STARTING if self.is_in_turn else Phase.IDLE)
             case SessionChanged():
                 begun = self._ended(event.used_tokens)
-                return replace(begun, session=event.id, title=one_line(event.title))
+                return replace(begun, session=event.id, title=one_line(event.title), last_end=None)
             case TurnEnded():
-                return replace(self._ended(event.used_tokens), phase=Phase.IDLE, last_end=event.end)
+                over = self._ended(event.used_tokens)
+                return replace(over, phase=Phase.IDLE, is_in_turn=False, last_end=event.end)
             case _:
                 return self
 
