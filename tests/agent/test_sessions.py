@@ -15,8 +15,8 @@ from agent.saved_agent import SHORT, SavedAgent
 from agent.scripted_agent import Echo, block, call, scripted
 from agent.store_bench import steered, tokens
 from whitedwarf.agent import sessions
-from whitedwarf.agent.approval import NobodyToAsk, Policy, Rule
-from whitedwarf.agent.events import AnswerEnd, Notice, Reading, SessionChanged
+from whitedwarf.agent.approval import USUAL_RULES, NobodyToAsk, Policy, Rule
+from whitedwarf.agent.events import AnswerEnd, Compacting, Notice, Reading, SessionChanged
 from whitedwarf.agent.sessions import SessionSettings
 from whitedwarf.agent.tool import Effect
 from whitedwarf.conversation.thinking import Thinking
@@ -90,14 +90,16 @@ def test_another_system_prompt_is_read_and_kept_instead(tmp_path: Path) -> None:
             assert (readings(second)[0][0] > 0) == bool(expected)
 
 
+TOOLS = (Echo("look"), Echo("bash", effect=Effect.RUN), Echo("write", effect=Effect.WRITE))
+
+
 def test_what_was_set_comes_back_and_new_sessions_begin_without_it(tmp_path: Path) -> None:
-    policy = Policy(NobodyToAsk(), dict.fromkeys(Effect, Rule.AUTO), {"echo": Rule.DENY})
-    with SavedAgent(tmp_path, policy=policy) as first:
-        first.agent.policy.by_tool["bash"] = Rule.AUTO
+    with SavedAgent(tmp_path, policy=Policy(NobodyToAsk(), by_tool={"look": Rule.DENY}), tools=TOOLS) as first:
+        first.agent.policy.by_tool["bash"] = Rule.AUTO  # as Policy.check does
         first.obeys("/think")
         first.says("hello")
         session_id = first.sessions.current_id
-    with SavedAgent(tmp_path) as second:
+    with SavedAgent(tmp_path, policy=Policy(NobodyToAsk()), tools=TOOLS) as second:
         assert second.dialogue.thinking is Thinking.NONE
         outcome = second.obeys(f"/switch {session_id}")
         assert second.dialogue.thinking is Thinking.HIGH
@@ -105,6 +107,25 @@ def test_what_was_set_comes_back_and_new_sessions_begin_without_it(tmp_path: Pat
         assert "Remembered for its tools: bash auto." in outcome.text
         second.obeys("/new")
         assert second.agent.policy.by_tool == {}
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        Policy(NobodyToAsk(), by_tool={"bash": Rule.DENY}),
+        Policy(NobodyToAsk(), {**USUAL_RULES, Effect.RUN: Rule.DENY}),
+    ],
+)
+def test_what_was_allowed_once_is_not_allowed_where_it_is_forbidden_now(tmp_path: Path, policy: Policy) -> None:
+    with SavedAgent(tmp_path, policy=Policy(NobodyToAsk()), tools=TOOLS) as first:
+        first.agent.policy.by_tool |= {"bash": Rule.AUTO, "write": Rule.AUTO}
+        first.says("hello")
+        session_id = first.sessions.current_id
+    with SavedAgent(tmp_path, policy=policy, tools=TOOLS) as second:
+        outcome = second.obeys(f"/switch {session_id}")
+        assert "Remembered for its tools: write auto." in outcome.text
+        assert policy.rule(TOOLS[1]) is Rule.DENY
+        assert policy.rule(TOOLS[2]) is Rule.AUTO
 
 
 def test_a_session_is_on_disk_from_its_first_words(tmp_path: Path) -> None:
@@ -204,6 +225,27 @@ def test_an_interrupted_turn_is_kept_too(tmp_path: Path) -> None:
         agent.obeys(f"/switch {session_id}")
         assert agent.ids == kept
         agent.says("go on")
+        assert readings(agent)[0][0] == len(kept)
+
+
+def test_a_compaction_that_was_interrupted_costs_no_reading(tmp_path: Path) -> None:
+    with SavedAgent(tmp_path) as agent:
+        agent.says("write a poem about stars")
+        kept, session_id = agent.ids, agent.sessions.current_id
+        agent.ear.on = lambda event: agent.agent.interrupt() if isinstance(event, Compacting) and event.done else None
+        agent.agent.request(agent.agent.compact)
+        assert agent.agent.wait_idle(20)
+        agent.ear.on = lambda event: None
+        assert agent.ear.of(Compacting)
+        assert agent.ids == kept
+        before = len(readings(agent))
+        agent.says("more")
+        assert readings(agent)[before][0] == len(kept)
+        kept = agent.ids
+    with SavedAgent(tmp_path) as agent:
+        agent.obeys(f"/switch {session_id}")
+        assert agent.ids == kept
+        agent.says("and more")
         assert readings(agent)[0][0] == len(kept)
 
 
