@@ -123,7 +123,8 @@ class Agent:
         self._rounds.settings = value
 
     def new_session(self) -> None:
-        """Forget everything and begin anew."""
+        """Forget everything, also what the user has allowed, and begin anew."""
+        self.policy.begin()
         self._rounds.begin()
 
     def resume_session(self) -> None:
