@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.scripted_agent import QUICK, Echo, Stage, block, call, scripted, stage
+from agent.scripted_agent import PATIENCE_S, QUICK, Echo, Stage, block, call, scripted, stage
 from whitedwarf.agent.compact import (
     MAX_SUMMARY_TOKENS,
     SUMMARY_REQUEST,
@@ -142,6 +142,18 @@ def test_interrupted_while_it_is_shortened_nothing_is_lost(tokenizer: Tokenizer,
         assert on.ear.of(TurnEnded)[-1].end is AnswerEnd.INTERRUPTED
         assert filler(2400) in tokenizer.decode(on.dialogue.transcript.ids.tolist())
         assert tokenizer.decode(on.dialogue.transcript.ids.tolist()).endswith("<｜User｜>Two.")
+
+
+def test_an_interruption_just_before_the_summary_is_asked_for_is_one(tokenizer: Tokenizer) -> None:
+    slow = scripted(tokenizer, "one two three four", delay_s=0.02)
+    script = [*answers(tokenizer, "Hello."), slow, *answers(tokenizer, "never read"), *answers(tokenizer, "Yes.")]
+    with stage(tokenizer, *script, context_length=CONTEXT) as on:
+        on.says("One.")
+        kept = on.dialogue.ids.tolist()
+        on.ear.on = lambda event: on.agent.interrupt() if isinstance(event, Compacting) and not event.done else None
+        on.agent.request(on.agent.compact)
+        assert on.agent.wait_idle(PATIENCE_S)
+        assert on.dialogue.ids.tolist() == kept
 
 
 def test_results_are_reported_though_the_shortening_was_interrupted(tokenizer: Tokenizer) -> None:

@@ -353,6 +353,21 @@ def test_shortened_sessions_do_not_go_on_from_the_state_of_before(bench: StoreBe
     again.session.close()
 
 
+def test_a_journal_whose_session_comes_just_now_stays(bench: StoreBench) -> None:
+    bench.open()
+    path = bench.folder / f"{'a' * 40}.journal"
+    path.write_bytes(b"WDJ1")
+
+    def is_needed() -> bool:
+        assert journal_module.is_in_use(path)  # nobody gets it while this is asked
+        return True
+
+    journal_module.remove_unused(path, is_needed)
+    assert path.exists()
+    journal_module.remove_unused(path, lambda: False)
+    assert not path.exists()
+
+
 def test_journals_without_a_session_go_away(bench: StoreBench) -> None:
     bench.open()
     (bench.folder / f"{'a' * 40}.journal").write_bytes(b"WDJ1")

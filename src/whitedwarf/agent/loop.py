@@ -152,7 +152,7 @@ class Agent:
     def _run(self) -> None:
         self._guarded(self._begin)
         while self._wait_for_work():
-            self._obey_requests()
+            self._obey_before_a_turn()
             text = self._take_all()
             if text is not None:
                 self._turn(text)
@@ -176,6 +176,15 @@ class Agent:
             self._changed.wait_for(lambda: self._queued or self._requests or self._is_closing)
             self._is_busy = True
             return not self._is_closing
+
+    def _obey_before_a_turn(self) -> None:
+        """An interruption meanwhile was one of a request, and is none of the words that waited behind that."""
+        with self._changed:
+            has_requests = bool(self._requests)
+        self._obey_requests()
+        with self._changed:
+            if has_requests and not self._is_closing:
+                self._interrupted.clear()
 
     def _has_work(self) -> bool:
         return bool(self._is_busy or self._queued or self._requests)

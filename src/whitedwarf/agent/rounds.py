@@ -96,11 +96,11 @@ class Rounds:
             raise Cancelled("it was interrupted")
         dialogue = self._dialogue
         self._listen(Compacting("summary", 0, MAX_SUMMARY_TOKENS))
-        summary = dialogue.summarise(SUMMARY_REQUEST, MAX_SUMMARY_TOKENS, self._listen)
+        summary = dialogue.summarise(SUMMARY_REQUEST, MAX_SUMMARY_TOKENS, self._hear)
         if not summary:
             raise WhitedwarfError("the model wrote no summary, so nothing was dropped")
         before = dialogue.used_tokens
-        dialogue.shorten(summary_note(summary), tail_tokens(dialogue.context_length), self._listen)
+        dialogue.shorten(summary_note(summary), tail_tokens(dialogue.context_length), self._hear)
         if standing := self._toolbox.standing():
             dialogue.instruct(standing)
         self._forget()
@@ -121,7 +121,7 @@ class Rounds:
         return answer
 
     def _hear(self, event: Event) -> None:
-        """Tell what comes of an answer; one that began just when the user interrupted hears of it here."""
+        """Tell what comes of an answer, or a summary; one that began just when the user interrupted hears of it here."""
         self._listen(event)
         if self._interrupted.is_set():
             self._dialogue.interrupt()

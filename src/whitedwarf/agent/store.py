@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from whitedwarf.agent.journal import Journal, SessionInUseError, is_in_use, read_records, replayed
+from whitedwarf.agent.journal import Journal, SessionInUseError, is_in_use, read_records, remove_unused, replayed
 from whitedwarf.agent.open_session import OpenSession
 from whitedwarf.agent.session_facts import Kept, SessionFacts
 from whitedwarf.agent.session_file import (
@@ -249,9 +249,8 @@ class SessionStore:
     def _sweep(self) -> None:
         """Journals whose session is gone."""
         for path in self.settings.directory.glob("*.journal"):
-            if not self._path(path.stem).exists() and not is_in_use(path):
-                with suppress(OSError):
-                    path.unlink()
+            with suppress(OSError):
+                remove_unused(path, self._path(path.stem).exists)
 
     def _claimed(self, title: str, created: int) -> OpenSession:
         """A session that nobody has; the same words in the same second make another one."""

@@ -135,7 +135,7 @@ class Workspace:
             real = self.locate_writable(path)
         except ToolError:
             return ""
-        return f"writes into git's own files ({shown(path)})" if ".git" in real.parts else ""
+        return f"writes into git's own files ({shown(path)})" if ".git" in map(str.casefold, real.parts) else ""
 
     def _follow(self, path: str) -> Path:
         if not path.strip():
