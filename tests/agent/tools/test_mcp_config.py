@@ -1,6 +1,7 @@
 """The file that names MCP servers: read as others write it, refused with the reason, secrets kept out of messages."""
 
 import json
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -112,3 +113,15 @@ def test_tools_that_no_model_can_call_are_refused() -> None:
             definition("s", SimpleNamespace(name=name, description=None, input_schema={}))
     with pytest.raises(ConversationError):
         definition("s", SimpleNamespace(name="get", description=None, input_schema={"a": float("nan")}))
+
+
+def test_what_is_no_file_is_neither_waited_for_nor_read_without_end(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero"), tmp_path, tmp_path / "a\0b"):
+        with pytest.raises(UsageError, match="--mcp-config"):
+            read_mcp_config(path, {})
+    large = tmp_path / "large"
+    with large.open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(UsageError, match="expected at most"):
+        read_mcp_config(large, {})
