@@ -12,8 +12,8 @@ from agent.tui.screen import SETTINGS, Screen, on_screen, with_settings
 from agent.tui.sessions import PROMPT, SESSIONS
 from fakes.screen_agent import FakeCockpit, Stage
 from whitedwarf.agent.events import Drawn, Reading, SessionChanged
-from whitedwarf.agent.tui import app as app_module
 from whitedwarf.agent.tui.app import AgentApp, has_room, run_screen
+from whitedwarf.agent.tui.terminal import TERMINATED
 from whitedwarf.agent.tui.theme_file import ThemeFile
 from whitedwarf.conversation.events import ReasoningDelta, TextDelta
 from whitedwarf.errors import WhitedwarfError
@@ -222,7 +222,7 @@ def test_run_screen_ends_by_sigterm_with_its_status(monkeypatch: pytest.MonkeyPa
         AgentApp, "_welcome", lambda app: app.set_timer(0.1, lambda: os.kill(os.getpid(), signal.SIGTERM)) and ""
     )
     cockpit = FakeCockpit()
-    assert run_screen(cockpit, SETTINGS) == app_module.TERMINATED
+    assert run_screen(cockpit, SETTINGS) == TERMINATED
     assert cockpit.agent is not None
     assert cockpit.agent.is_closed
 

@@ -6,11 +6,9 @@ events are taken in batches, `REDRAW_S` apart; what is typed is drawn at once.
 
 import asyncio
 import contextlib
-import os
-import signal
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -39,7 +37,7 @@ from whitedwarf.agent.tui.queue_preview import MOST_SHOWN, queue_preview
 from whitedwarf.agent.tui.shown import one_line
 from whitedwarf.agent.tui.status_line import head_line, status_line
 from whitedwarf.agent.tui.story import Story
-from whitedwarf.agent.tui.terminal_keys import know_alt_enter
+from whitedwarf.agent.tui.terminal import asked_size, ending_signals, kept_handlers, know_alt_enter
 from whitedwarf.errors import WhitedwarfError
 
 REDRAW_S = 0.2
@@ -47,7 +45,6 @@ HINT_S = 4.0
 AGAIN_S = 2.0  # a second Ctrl+C within this leaves
 FEWEST_COLUMNS, FEWEST_ROWS = 20, 8
 _LOW_ROWS = 14  # with fewer, the head line is left out
-TERMINATED = 128 + signal.SIGTERM
 
 
 def has_room(columns: int, rows: int) -> bool:
@@ -66,7 +63,7 @@ def run_screen(build: Build, settings: ScreenSettings) -> int:
     cockpit = build(app.listen, app)
     try:
         app.take_seat(cockpit)
-        with _kept_handlers(), _asked_size():
+        with kept_handlers(), asked_size():
             status = app.run()
     finally:
         app.refuse_questions()
@@ -74,29 +71,6 @@ def run_screen(build: Build, settings: ScreenSettings) -> int:
     if app.return_code and status is None:  # textual has told why
         raise WhitedwarfError("the screen broke down; --plain does without one")
     return status or 0
-
-
-@contextlib.contextmanager
-def _kept_handlers() -> Iterator[None]:
-    """An event loop that is closed sets signals back to the system's way: we put back what was there."""
-    signals = (signal.SIGTERM, signal.SIGHUP) if hasattr(signal, "SIGHUP") else (signal.SIGTERM,)
-    before = {number: signal.getsignal(number) for number in signals}
-    try:
-        yield
-    finally:
-        with contextlib.suppress(ValueError):  # no main thread
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-
-@contextlib.contextmanager
-def _asked_size() -> Iterator[None]:
-    """The terminal knows its size; exported COLUMNS and LINES would be taken instead, and stay as they are."""
-    kept = {name: os.environ.pop(name) for name in ("COLUMNS", "LINES") if name in os.environ}
-    try:
-        yield
-    finally:
-        os.environ.update(kept)
 
 
 class AgentApp(App[int], inherit_bindings=False):
@@ -191,7 +165,7 @@ class AgentApp(App[int], inherit_bindings=False):
         self._commander = Commander(
             self._seat.commands, lambda line, done: self.post_message(self.CommandEnded(line, done))
         )
-        for number, status in _signals().items():
+        for number, status in ending_signals().items():
             with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):  # no main thread, another system
                 asyncio.get_running_loop().add_signal_handler(number, self.exit, status)
         self._story.add(Told(self._welcome()))
@@ -491,8 +465,3 @@ def _show(widget: Static, content: Content) -> None:
     if not (isinstance(widget.content, Content) and widget.content.is_same(content)):
         is_higher = content.plain.count("\n") != str(widget.content).count("\n")
         widget.update(content, layout=is_higher)
-
-
-def _signals() -> dict[signal.Signals, int]:
-    """What ends the screen, with the exit status."""
-    return {number: 128 + number for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))}
