@@ -84,6 +84,7 @@ class AgentApp(App[int], inherit_bindings=False):
     #status { height: 1; background: $panel; padding: 0 1; }
     #cramped { display: none; }
     .-plain #line { border-top: none; }
+    .-plain LogView { scrollbar-size-vertical: 0; }
     .-low #head { display: none; }
     .-low #line, .-low ApprovalPanel { border-top: none; }
     .-cramped #main { display: none; }
