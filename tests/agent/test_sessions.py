@@ -15,7 +15,7 @@ from agent.saved_agent import SHORT, SavedAgent
 from agent.scripted_agent import Echo, block, call, scripted
 from agent.store_bench import steered, tokens
 from whitedwarf.agent import sessions
-from whitedwarf.agent.approval import NobodyToAsk, Policy, Rule
+from whitedwarf.agent.approval import USUAL_RULES, NobodyToAsk, Policy, Rule
 from whitedwarf.agent.events import AnswerEnd, Notice, Reading, SessionChanged
 from whitedwarf.agent.sessions import SessionSettings
 from whitedwarf.agent.tool import Effect
@@ -90,14 +90,16 @@ def test_another_system_prompt_is_read_and_kept_instead(tmp_path: Path) -> None:
             assert (readings(second)[0][0] > 0) == bool(expected)
 
 
+TOOLS = (Echo("look"), Echo("bash", effect=Effect.RUN), Echo("write", effect=Effect.WRITE))
+
+
 def test_what_was_set_comes_back_and_new_sessions_begin_without_it(tmp_path: Path) -> None:
-    policy = Policy(NobodyToAsk(), dict.fromkeys(Effect, Rule.AUTO), {"echo": Rule.DENY})
-    with SavedAgent(tmp_path, policy=policy) as first:
-        first.agent.policy.by_tool["bash"] = Rule.AUTO
+    with SavedAgent(tmp_path, policy=Policy(NobodyToAsk(), by_tool={"look": Rule.DENY}), tools=TOOLS) as first:
+        first.agent.policy.by_tool["bash"] = Rule.AUTO  # as Policy.check does
         first.obeys("/think")
         first.says("hello")
         session_id = first.sessions.current_id
-    with SavedAgent(tmp_path) as second:
+    with SavedAgent(tmp_path, policy=Policy(NobodyToAsk()), tools=TOOLS) as second:
         assert second.dialogue.thinking is Thinking.NONE
         outcome = second.obeys(f"/switch {session_id}")
         assert second.dialogue.thinking is Thinking.HIGH
@@ -105,6 +107,25 @@ def test_what_was_set_comes_back_and_new_sessions_begin_without_it(tmp_path: Pat
         assert "Remembered for its tools: bash auto." in outcome.text
         second.obeys("/new")
         assert second.agent.policy.by_tool == {}
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        Policy(NobodyToAsk(), by_tool={"bash": Rule.DENY}),
+        Policy(NobodyToAsk(), {**USUAL_RULES, Effect.RUN: Rule.DENY}),
+    ],
+)
+def test_what_was_allowed_once_is_not_allowed_where_it_is_forbidden_now(tmp_path: Path, policy: Policy) -> None:
+    with SavedAgent(tmp_path, policy=Policy(NobodyToAsk()), tools=TOOLS) as first:
+        first.agent.policy.by_tool |= {"bash": Rule.AUTO, "write": Rule.AUTO}
+        first.says("hello")
+        session_id = first.sessions.current_id
+    with SavedAgent(tmp_path, policy=policy, tools=TOOLS) as second:
+        outcome = second.obeys(f"/switch {session_id}")
+        assert "Remembered for its tools: write auto." in outcome.text
+        assert policy.rule(TOOLS[1]) is Rule.DENY
+        assert policy.rule(TOOLS[2]) is Rule.AUTO
 
 
 def test_a_session_is_on_disk_from_its_first_words(tmp_path: Path) -> None:

@@ -213,9 +213,10 @@ class Commands:
         gone = sorted(set(resumed.facts.tools) - set(self._agent.toolbox.tools))
         if gone:
             lines.append(f"Tools it had that are not here: {', '.join(gone)}.")
-        if resumed.facts.approvals:
-            rules = ", ".join(f"{tool} {rule}" for tool, rule in sorted(resumed.facts.approvals.items()))
-            lines.append(f"Remembered for its tools: {rules}.")
+        now = self._agent.policy.by_tool
+        kept = [f"{tool} {rule}" for tool, rule in sorted(resumed.facts.approvals.items()) if now.get(tool) is rule]
+        if kept:
+            lines.append(f"Remembered for its tools: {', '.join(kept)}.")
         return "\n".join([*lines, "", self._past(DEFAULT_TURNS)])
 
     def _change(self, word: str, prefix: str) -> str:

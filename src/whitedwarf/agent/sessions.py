@@ -277,8 +277,13 @@ class Sessions:
         self._rules(facts.approvals)
 
     def _rules(self, remembered: Mapping[str, Rule]) -> None:
+        """What was remembered answers what would be asked now, and nothing else: flags that forbid something still do,
+        whatever was allowed in another run."""
         agent = self._the_agent()
-        agent.policy.by_tool = {**self._usual_rules, **remembered}
+        policy, tools = agent.policy, agent.toolbox.tools
+        policy.by_tool = dict(self._usual_rules)
+        asked = {name for name, tool in tools.items() if policy.rule(tool) is Rule.ASK}
+        policy.by_tool |= {name: rule for name, rule in remembered.items() if name in asked}
 
     def _let_go(self) -> None:
         """Give the session back, when it is on disk."""

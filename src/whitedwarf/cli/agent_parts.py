@@ -126,7 +126,8 @@ def open_parts(
     with ExitStack() as opened:
         trace = None
         if flags.trace is not None:
-            trace = AgentTrace.open(flags.trace, Secrets.of(os.environ), notices)
+            key = os.environ.get(flags.api_key_env or "", "")
+            trace = AgentTrace.open(flags.trace, Secrets.of({**os.environ, "API_KEY": key}), notices)
             opened.callback(trace.close)
         opened.enter_context(logged_to(trace))
         servers = mcp_servers(flags, notices)  # they start while the model loads

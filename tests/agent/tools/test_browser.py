@@ -57,7 +57,7 @@ class TestWithABrowser:
         site.page(
             "/a",
             "<title>T</title><p id=p>before</p><script>setTimeout(() => { document.getElementById('p').innerHTML ="
-            " 'after <a href=/b>link</a>' }, 300)</script>",
+            " 'after <a href=/b>link</a>' }, 100)</script>",
         )
         url = f"http://127.0.0.1:{site.port}/a"
         assert visited(tool, url) == f"{url}\n# T\n\nafter [link](http://127.0.0.1:{site.port}/b)\n"

@@ -148,6 +148,21 @@ def test_after_the_end_nothing_hangs() -> None:
         call(tools["mcp__small__add"], first=1, second=1)
 
 
+def test_a_server_that_is_still_starting_is_given_up_at_the_end(tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    code = f"import os, time; open({str(note)!r}, 'w').write(str(os.getpid())); time.sleep(300)"
+    here = McpServers([python("hangs", code)], lambda text: None, START_S)
+    until_s = time.monotonic() + START_S
+    while not note.exists() or not note.read_text():
+        assert time.monotonic() < until_s
+        time.sleep(0.05)
+    began_s = time.monotonic()
+    here.close()
+    assert time.monotonic() - began_s < 9
+    assert not psutil.pid_exists(int(note.read_text()))
+    assert here.tools() == []
+
+
 def test_garbage_in_a_list_costs_what_it_is() -> None:
     garbage = McpServer("g", sys.executable, (str(Path(__file__).with_name("mcp_garbage.py")),))
     with running(garbage) as (tools, notices):

@@ -39,6 +39,13 @@ _AWAKE = (  # our tabs are never in front
     "--disable-backgrounding-occluded-windows",
     "--disable-renderer-backgrounding",
 )
+_SCROLL = """new Promise(done => {
+  const before = scrollY;
+  scrollBy(0, innerHeight * 2);
+  const told = () => done(scrollY > before);
+  requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(told, 50)));  // its events have been heard by then
+  setTimeout(told, 1000);
+})"""
 _CONSENTS = (
     "accept all|i agree|reject all|alle akzeptieren|alle ablehnen|ich stimme zu|tout accepter|tout refuser",
     "aceptar todo|rechazar todo|accetta tutto|rifiuta tutto|aceitar tudo|alles accepteren|zaakceptuj wszystko",
@@ -181,11 +188,14 @@ class _Tab:
         self._settle()
         if is_consenting and self._value(_CONSENT):
             self._settle()
+        has_scrolled = False
         for _ in range(_SCROLLS):
-            if not self._value("(() => { const y = scrollY; scrollBy(0, innerHeight * 2); return scrollY > y; })()"):
+            if not self._value(_SCROLL):
                 break
-            self._pause(_LOOK_S)
-        self._value("scrollTo(0, 0)")
+            has_scrolled = True
+        if has_scrolled:
+            self._settle()
+            self._value("scrollTo(0, 0)")
         html = str(self._value(f"document.documentElement.outerHTML.slice(0, {MOST_HTML_CHARS + 1})"))
         return Seen(str(self._value("location.href")), html[:MOST_HTML_CHARS], len(html) > MOST_HTML_CHARS)
 
@@ -205,7 +215,8 @@ class _Tab:
         self.running.interrupted.wait(seconds)
 
     def _value(self, expression: str) -> Any:
-        answer = self._call("Runtime.evaluate", {"expression": expression, "returnByValue": True})
+        asked = {"expression": expression, "returnByValue": True, "awaitPromise": True}
+        answer = self._call("Runtime.evaluate", asked)
         return answer.get("result", {}).get("value")
 
     def _call(self, method: str, parameters: Mapping[str, object], is_of_tab: bool = True) -> dict[str, Any]:

@@ -105,9 +105,11 @@ class McpServers:
         return Outcome(server.hide(result_text(result.content, result.structured_content)), bool(result.is_error))
 
     def _wait(self, work: Coroutine[Any, Any, _T], running: Running) -> _T:
+        limited = asyncio.wait_for(work, self._call_s)
         try:
-            future = asyncio.run_coroutine_threadsafe(asyncio.wait_for(work, self._call_s), self._loop)
+            future = asyncio.run_coroutine_threadsafe(limited, self._loop)
         except RuntimeError as error:
+            limited.close()
             work.close()
             raise ToolError("the MCP servers have been closed") from error
         while True:
@@ -142,8 +144,17 @@ class McpServers:
             self._loop.close()
 
     async def _serve_all(self) -> None:
-        pairs = zip(self._connections, self._started, strict=True)
-        await asyncio.gather(*(self._serve(connection, started) for connection, started in pairs))
+        """Until all have ended; those that are still starting when `close` is called are given up."""
+        pairs = list(zip(self._connections, self._started, strict=True))
+        tasks = [asyncio.create_task(self._serve(connection, started)) for connection, started in pairs]
+        ended, stopping = asyncio.gather(*tasks), asyncio.create_task(self._stop.wait())
+        first: set[asyncio.Future[Any]] = {ended, stopping}
+        await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
+        for (_, started), task in zip(pairs, tasks, strict=True):
+            if not started.done():
+                task.cancel()
+        stopping.cancel()
+        await ended
 
     async def _serve(self, connection: _Connection, started: "Future[None]") -> None:
         """One server from its start to its end; whatever happens to it stays here."""
