@@ -234,6 +234,7 @@ class AgentApp(App[int], inherit_bindings=False):
 
     def on_agent_app_command_ended(self, message: CommandEnded) -> None:
         """What a command has to say."""
+        self._redraw()  # what the agent told meanwhile stands above
         outcome = message.outcome
         if not outcome.is_known:
             self._refuse_word(message.line)
@@ -430,14 +431,16 @@ class AgentApp(App[int], inherit_bindings=False):
             speed = rate(before.tokens, before.seconds)
             self._story.add(Noted(f"ready; {event.end.value}" + (f", {speed}" if speed else "")))
 
-    def _waiting(self) -> tuple[str, ...]:
-        """What is queued now: events tell of it only when the agent's thread comes to it."""
+    def _now(self) -> Activity:
+        """What events do not tell in time: what is queued, and the end of what a command has begun."""
         agent = self._seat.agent
-        return agent.queued if agent.is_busy else ()
+        if agent.is_busy:
+            return replace(self._activity, waiting=agent.queued)
+        return replace(self._activity, phase=Phase.IDLE)
 
     def _draw_status(self) -> None:
         width, settings = self.size.width, self._settings
-        activity = replace(self._activity, waiting=self._waiting())
+        activity = self._now()
         _show(self.query_one("#head", Static), head_line(settings.model, settings.workspace, activity.title, width))
         queue = self.query_one("#queue", Static)
         queue.display = bool(activity.waiting)
