@@ -16,7 +16,7 @@ from agent.scripted_agent import Echo, block, call, scripted
 from agent.store_bench import steered, tokens
 from whitedwarf.agent import sessions
 from whitedwarf.agent.approval import USUAL_RULES, NobodyToAsk, Policy, Rule
-from whitedwarf.agent.events import AnswerEnd, Notice, Reading, SessionChanged
+from whitedwarf.agent.events import AnswerEnd, Compacting, Notice, Reading, SessionChanged
 from whitedwarf.agent.sessions import SessionSettings
 from whitedwarf.agent.tool import Effect
 from whitedwarf.conversation.thinking import Thinking
@@ -225,6 +225,27 @@ def test_an_interrupted_turn_is_kept_too(tmp_path: Path) -> None:
         agent.obeys(f"/switch {session_id}")
         assert agent.ids == kept
         agent.says("go on")
+        assert readings(agent)[0][0] == len(kept)
+
+
+def test_a_compaction_that_was_interrupted_costs_no_reading(tmp_path: Path) -> None:
+    with SavedAgent(tmp_path) as agent:
+        agent.says("write a poem about stars")
+        kept, session_id = agent.ids, agent.sessions.current_id
+        agent.ear.on = lambda event: agent.agent.interrupt() if isinstance(event, Compacting) and event.done else None
+        agent.agent.request(agent.agent.compact)
+        assert agent.agent.wait_idle(20)
+        agent.ear.on = lambda event: None
+        assert agent.ear.of(Compacting)
+        assert agent.ids == kept
+        before = len(readings(agent))
+        agent.says("more")
+        assert readings(agent)[before][0] == len(kept)
+        kept = agent.ids
+    with SavedAgent(tmp_path) as agent:
+        agent.obeys(f"/switch {session_id}")
+        assert agent.ids == kept
+        agent.says("and more")
         assert readings(agent)[0][0] == len(kept)
 
 

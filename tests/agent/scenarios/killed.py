@@ -41,14 +41,12 @@ def main(folder: Path, version: ModelVersion, plot: str) -> None:
     play = Play(tokenizer, version, folder)
     with play(*FIRST, *PLOTS[plot], files={"a": "sesame"}, keeps=True, settings=THINKING) as scene:
 
-        def tells(event: Event) -> bool:
-            """Never what is waited for, so it hears everything."""
+        def tells(event: Event) -> None:
             step = f"-{event.step}-{event.done}" if isinstance(event, Compacting) else ""
             tell(f"{type(event).__name__}{step} {scene.session_id}")
-            return False
 
         scene.user("The first thing.")
-        scene.when(tells, lambda: None)
+        scene.watch = tells
         if plot == "compacting":
             scene.agent.request(scene.agent.compact)
         else:

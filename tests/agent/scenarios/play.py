@@ -4,7 +4,6 @@
 """
 
 import logging
-import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -113,6 +112,8 @@ class Scene:
     def __post_init__(self) -> None:
         self._changed = threading.Condition()
         self._reactions: list[tuple[Match, Callable[[], object]]] = []
+        self.watch: Callable[[Event], object] = lambda event: None
+        """Hears every event, after it was kept."""
         self.saved: Sessions | None = None
         if self.store is not None:
             settings = SessionSettings("script", str(self.root), self.autosave)
@@ -237,6 +238,7 @@ class Scene:
         with self._changed:
             self.events.append(event)
             self._changed.notify_all()
+        self.watch(event)
         due = [one for one in self._reactions if one[0](event)]
         for one in due:
             self._reactions.remove(one)
@@ -332,8 +334,3 @@ def _write(root: Path, files: Files) -> None:
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.encode() if isinstance(content, str) else content)
-
-
-def is_root() -> bool:
-    """Root may read everything, whatever its permissions."""
-    return os.geteuid() == 0

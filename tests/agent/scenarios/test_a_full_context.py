@@ -13,7 +13,7 @@ from whitedwarf.agent.events import AnswerEnd, Compacting, Notice, ToolEnded
 from whitedwarf.agent.tool import Outcome
 from whitedwarf.prompt.special import SpecialToken
 
-CONTEXT = 4096
+CONTEXT = 4420
 SUMMARY = says("Goal: to count.")
 READ = says("(never drawn: the shortened context is read)")
 DONE = says("Done.")

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from agent.scenarios.play import Play, is_root
+from agent.scenarios.play import Play
 from agent.scenarios.replies import call, calls, says
 from whitedwarf.agent.events import AnswerEnd
 
@@ -74,14 +74,6 @@ def test_each_error_of_read_is_told_and_the_model_goes_on(play: Play, arguments:
         assert result.startswith("Tool error: ")
         assert error in result
         assert scene.turns == [AnswerEnd.DONE]
-
-
-@pytest.mark.skipif(is_root(), reason="root may read everything")
-def test_a_file_that_may_not_be_read_is_told(play: Play) -> None:
-    with play(calls(call("read", path="a.txt")), DONE, files={"a.txt": TEN}) as scene:
-        scene.path("a.txt").chmod(0)
-        scene.user("Read a.txt.")
-        assert scene.results == ["Tool error: a.txt: permission denied"]
 
 
 def test_more_without_a_reading_is_an_error(play: Play) -> None:

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from agent.scenarios.play import Play, is_root, saw
+from agent.scenarios.play import Play, saw
 from agent.scenarios.replies import begun, call, calls, says, slowly
 from whitedwarf.agent.events import AnswerEnd, AnswerEnded, ParameterText, ToolBegan, ToolEnded
 
@@ -78,15 +78,6 @@ def test_a_path_that_must_not_be_written_ends_the_call_before_its_content(play: 
         assert scene.of(ToolBegan) == []
         assert "xxx" not in scene.told()
         assert (scene.folder / "outside" / "secret.txt").read_text() == "nobody's business\n"
-
-
-@pytest.mark.skipif(is_root(), reason="root may write everywhere")
-def test_a_folder_that_may_not_be_written_is_told(play: Play) -> None:
-    with play(calls(call("write", path="sub/a.txt", content="x")), DONE, files={"sub/b": ""}) as scene:
-        scene.path("sub").chmod(0o500)
-        scene.user("Write.")
-        assert "sub/a.txt: permission denied; nothing was written" in scene.results[0]
-        scene.path("sub").chmod(0o700)
 
 
 def test_a_file_that_is_read_only_is_left_alone(play: Play) -> None:

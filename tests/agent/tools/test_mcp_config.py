@@ -11,7 +11,7 @@ import pytest
 from whitedwarf.agent.tools.mcp_arguments import fitted
 from whitedwarf.agent.tools.mcp_config import read_mcp_config
 from whitedwarf.agent.tools.mcp_results import MOST_CHARACTERS, result_text
-from whitedwarf.agent.tools.mcp_servers import definition
+from whitedwarf.agent.tools.mcp_servers import McpServers, definition
 from whitedwarf.errors import ConversationError, UsageError
 
 
@@ -125,3 +125,9 @@ def test_what_is_no_file_is_neither_waited_for_nor_read_without_end(tmp_path: Pa
         file.truncate(1 << 40)
     with pytest.raises(UsageError, match="expected at most"):
         read_mcp_config(large, {})
+
+
+def test_without_the_package_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=r"pip install 'whitedwarf\[mcp\]'"):
+        McpServers([], lambda text: None)
