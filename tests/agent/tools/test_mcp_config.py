@@ -10,7 +10,7 @@ import pytest
 from whitedwarf.agent.tools.mcp_arguments import fitted
 from whitedwarf.agent.tools.mcp_config import read_mcp_config
 from whitedwarf.agent.tools.mcp_results import MOST_CHARACTERS, result_text
-from whitedwarf.agent.tools.mcp_servers import definition
+from whitedwarf.agent.tools.mcp_servers import McpServers, definition
 from whitedwarf.errors import ConversationError, UsageError
 
 
@@ -112,3 +112,9 @@ def test_tools_that_no_model_can_call_are_refused() -> None:
             definition("s", SimpleNamespace(name=name, description=None, input_schema={}))
     with pytest.raises(ConversationError):
         definition("s", SimpleNamespace(name="get", description=None, input_schema={"a": float("nan")}))
+
+
+def test_without_the_package_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=r"pip install 'whitedwarf\[mcp\]'"):
+        McpServers([], lambda text: None)
