@@ -106,3 +106,31 @@ def test_a_full_disk_ends_the_trace_and_nothing_else(tmp_path: Path, monkeypatch
     trace.close()
     assert len(told) == 1
     assert "the trace ends here" in told[0]
+
+
+def test_no_pipe_is_waited_for_and_no_device_loses_its_permissions(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe", 0o644)
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        with pytest.raises(UsageError, match="no regular file"):
+            AgentTrace.open(tmp_path / "pipe", SECRETS, [].append)
+    finally:
+        os.close(reader)
+    assert (tmp_path / "pipe").stat().st_mode & 0o777 == 0o644
+    with pytest.raises(UsageError, match="--trace"):  # nobody reads it now
+        AgentTrace.open(tmp_path / "pipe", SECRETS, [].append)
+    before = Path(os.devnull).stat().st_mode
+    with pytest.raises(UsageError, match="no regular file"):
+        AgentTrace.open(Path(os.devnull), SECRETS, [].append)
+    assert Path(os.devnull).stat().st_mode == before
+    with pytest.raises(UsageError, match="--trace"):
+        AgentTrace.open(tmp_path / "a\0b", SECRETS, [].append)
+
+
+def test_a_line_that_is_taken_in_pieces_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = AgentTrace.open(tmp_path / "trace", SECRETS, [].append)
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:3]))
+    trace.hear(Notice("a long line"))
+    trace.close()
+    assert lines(tmp_path / "trace")[-1]["text"] == "a long line"

@@ -130,13 +130,21 @@ class Rounds:
         """The user's words become part of the session, if they fit."""
         tokens = self._dialogue.count(text) + _FRAME_TOKENS
         if not self._has_room(tokens):
-            free = self._dialogue.context_length - self._dialogue.used_tokens
-            problem = f"Your words have {tokens} tokens, which do not fit in the {free} that are left: not sent."
-            self._listen(Notice(problem, is_error=True))
+            self._listen(Notice(self._too_long(tokens), is_error=True))
             return False
         self._dialogue.say(text)
         self._listen(TurnBegan(text))
         return True
+
+    def _too_long(self, tokens: int) -> str:
+        context, used = self._dialogue.context_length, self._dialogue.used_tokens
+        free = context - used - self._reserve
+        if free > 0:
+            return f"Your words have {tokens} tokens, which do not fit in the {free} that are left: not sent."
+        return (
+            f"{used} of the context's {context} tokens are used, so your words and an answer do not fit in the rest: "
+            "not sent. It needs a larger context (--ctx)."
+        )
 
     def _report(self, answer: Answer) -> None:
         """Run what was called, and say what it gave."""

@@ -88,6 +88,12 @@ def test_compaction_says_what_it_does() -> None:
     assert line(after(Compacting("rebuild", 5000, 12_000))).startswith("COMPACTING · reading the rest again · 5k/12k")
 
 
+def test_after_a_compaction_the_context_holds_what_was_read_again() -> None:
+    full = after(TurnEnded(AnswerEnd.DONE, 90_000), Compacting("summary", 100, 4096))
+    assert full.used_tokens == 90_000
+    assert full.after(Compacting("rebuild", 500, 12_000)).used_tokens == 12_000
+
+
 def test_the_end_of_a_turn_is_ready_or_interrupted() -> None:
     assert line(after(TurnEnded(AnswerEnd.DONE, 500))).startswith("ready ")
     assert line(after(TurnEnded(AnswerEnd.INTERRUPTED, 500))).startswith("interrupted ")

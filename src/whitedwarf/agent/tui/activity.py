@@ -79,8 +79,7 @@ class Activity:
             case ToolEnded():
                 return replace(self, phase=Phase.STARTING)
             case Compacting():
-                step = {"step": event.step, "done": event.done, "total": event.total}
-                return replace(self, phase=Phase.COMPACTING, **step)  # type: ignore[arg-type]
+                return self._compacting(event)
             case SessionChanged():
                 begun = self._ended(event.used_tokens)
                 return replace(begun, session=event.id, title=one_line(event.title))
@@ -107,6 +106,19 @@ class Activity:
             used_tokens=read,
             is_greedy=False,
             _before=event.reused + event.total,
+        )
+
+    def _compacting(self, event: Compacting) -> "Activity":
+        """What is read again is all that is left."""
+        used = event.total if event.step == "rebuild" else self.used_tokens
+        return replace(
+            self,
+            phase=Phase.COMPACTING,
+            step=event.step,
+            done=event.done,
+            total=event.total,
+            used_tokens=used,
+            _before=used,
         )
 
     def _drawn(self, event: Drawn) -> "Activity":
