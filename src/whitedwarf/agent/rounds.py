@@ -121,7 +121,7 @@ class Rounds:
         return answer
 
     def _hear(self, event: Event) -> None:
-        """Tell what comes of an answer, or a summary; one that began just when the user interrupted hears of it here."""
+        """Tell what comes of an answer or a summary; one that began just when the user interrupted hears of it here."""
         self._listen(event)
         if self._interrupted.is_set():
             self._dialogue.interrupt()
