@@ -5,7 +5,7 @@ the order that loses nothing: the agent with its jobs, the session, the engine, 
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -118,12 +118,14 @@ def open_parts(
     sampling: SamplingSettings,
     steering: SteeringSettings,
     model: AgentModelSettings,
+    closing: Callable[[], None] = lambda: None,
 ) -> Iterator[Parts]:
-    """All of it, closed at the end of the block."""
+    """All of it, closed at the end of the block, which `closing` hears of just before."""
     workspace = workspace_of(flags)
     settings = agent_settings(flags, thinking, sampling, workspace)
     notices = Notices()
-    with ExitStack() as opened:
+    with ExitStack() as opened, ExitStack() as first:
+        first.callback(closing)
         trace = None
         if flags.trace is not None:
             key = os.environ.get(flags.api_key_env or "", "")
