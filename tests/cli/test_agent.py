@@ -434,6 +434,23 @@ def test_a_hostile_model_cannot_steer_the_terminal(chat: Chat) -> None:
         child.send("n\r")
 
 
+def test_a_hostile_answer_that_is_printed_alone_cannot_either(
+    environment: dict[str, str], home: Path, tmp_path: Path
+) -> None:
+    with chat_server(says("\033]0;owned\007gone")) as server:
+        child = pexpect.spawn(
+            sys.executable,
+            ["-m", "whitedwarf", "agent", "--print", "-p", "Go.", "--url", server.url],
+            cwd=str(tmp_path),
+            env={**environment, "HOME": str(home)},
+            timeout=30,
+        )
+        child.expect(pexpect.EOF)
+        child.close()
+        assert "·]0;owned·gone".encode() in child.before
+        assert b"\033]0;" not in child.before
+
+
 def test_lines_from_a_pipe_are_prompts(run: Run) -> None:
     with chat_server(says("One."), says("Two.")) as server:
         done = run("agent", "--url", server.url, stdin="First\nSecond\n")

@@ -15,6 +15,7 @@ from whitedwarf.cli.agent_plain import run_plain
 from whitedwarf.cli.agent_signals import ending_signals
 from whitedwarf.cli.agent_turn import exit_code, finish_turn
 from whitedwarf.cli.prompt_text import prompt_text
+from whitedwarf.cli.screen import shown_on
 from whitedwarf.config import AgentFlags, AgentModelSettings, SamplingSettings, SourceSettings, SteeringSettings
 from whitedwarf.conversation.thinking import Thinking
 from whitedwarf.errors import UsageError
@@ -60,7 +61,7 @@ def _run_print(parts: Parts, text: str) -> int:
     display = AgentDisplay(sys.stderr, sys.stderr, holds_answer=True)
     code = _run_once(parts, text, display)
     if display.answer:
-        print(display.answer, end="" if display.answer.endswith("\n") else "\n")
+        print(shown_on(sys.stdout, display.answer), end="" if display.answer.endswith("\n") else "\n")
     return code
 
 
