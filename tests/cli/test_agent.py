@@ -237,6 +237,14 @@ def test_scripts_may_use_commands_and_a_failed_turn_is_an_exit_code(speak: Calla
         assert leaving.process.wait(60) == 0
 
 
+def test_commands_from_a_pipe_are_not_too_early(run: Run) -> None:
+    with chat_server(says("Done.")) as server:
+        for mode in ("--non-interactive", "--plain"):
+            done = run("agent", "--url", server.url, mode, stdin="/new\n")
+            assert (done.returncode, done.stdout) == (0, ""), done.stderr
+            assert "a new session" in done.stderr
+
+
 def test_one_turn_without_a_terminal(run: Run) -> None:
     with chat_server(says("Done.")) as server:
         done = run("agent", "--url", server.url, "--non-interactive", "-p", "Go.")

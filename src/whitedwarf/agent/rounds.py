@@ -94,6 +94,8 @@ class Rounds:
         """Shorten the context; Cancelled, or another error, leaves it as it is."""
         if self._interrupted.is_set():
             raise Cancelled("it was interrupted")
+        if not self._has_answered:
+            raise WhitedwarfError("there is nothing to shorten: the model has said nothing yet, or nothing since then")
         dialogue = self._dialogue
         self._listen(Compacting("summary", 0, MAX_SUMMARY_TOKENS))
         summary = dialogue.summarise(SUMMARY_REQUEST, MAX_SUMMARY_TOKENS, self._hear)

@@ -72,12 +72,15 @@ class Parts:
         return Seat(agent, self.model.commands(agent, sessions, confirm), sessions)
 
     def resume(self, seat: Seat) -> str:
-        """Go on with the session that the flags name, if they do; what is to be told of it. WhitedwarfError."""
+        """Go on with the session that the flags name, if they do; what is to be told of it. WhitedwarfError.
+
+        When it returns the session has begun, so that commands are not too early.
+        """
+        seat.agent.wait_idle()
         sessions = seat.sessions
         wanted = self.flags.session
         if sessions is None or (wanted is None and not self.flags.continue_):
             return ""
-        seat.agent.wait_idle()
         if wanted is None:
             entries = sessions.listing().entries
             wanted = next((entry.id for entry in entries if not sessions.store.is_open(entry.id)), None)
