@@ -201,6 +201,15 @@ def test_a_session_in_which_nothing_was_answered_is_not_made_longer(tokenizer: T
         assert not on.engine.received
 
 
+def test_a_reminder_never_fills_the_context(tokenizer: Tokenizer) -> None:
+    settings = replace(QUICK, system=filler(800), reminder_after_tokens=1000)
+    script = answers(tokenizer, filler(600), "Two.", "Three.")
+    with stage(tokenizer, *script, context_length=CONTEXT, settings=settings) as on:
+        on.says("One.", filler(700), "Three?")
+        assert [event.end for event in on.ear.of(TurnEnded)] == [AnswerEnd.DONE] * 3
+        assert "A reminder" not in on.prompt(tokenizer)
+
+
 def test_jobs_that_run_are_told_behind_the_summary(tokenizer: Tokenizer, tmp_path: Path) -> None:
     bash = standard_tools(Workspace(tmp_path)).tools["bash"]
     assert bash.standing() == ""

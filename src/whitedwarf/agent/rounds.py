@@ -51,6 +51,7 @@ class Rounds:
         self._at_safe_point = at_safe_point
         self._calls = ToolCalls(toolbox, policy, listen, interrupted)
         self._is_dated = False
+        self._system_tokens = 0
         self._system_seen_at = 0  # used tokens
         self._has_answered = False  # since the context was made short
 
@@ -59,6 +60,7 @@ class Rounds:
         settings = self.settings
         system = system_prompt(self._toolbox.tools) if settings.system is None else settings.system
         self._dialogue.begin(system, self._toolbox.definitions, settings.extra_system)
+        self._system_tokens = self._dialogue.used_tokens
         self._is_dated = not settings.tells_date
         self._forget()
 
@@ -145,7 +147,7 @@ class Rounds:
             return f"Your words have {tokens} tokens, which do not fit in the {free} that are left: not sent."
         return (
             f"{used} of the context's {context} tokens are used, so your words and an answer do not fit in the rest: "
-            "not sent. It needs a larger context (--ctx)."
+            "not sent. It needs a larger context (--ctx), or fewer tools."
         )
 
     def _report(self, answer: Answer) -> None:
@@ -211,7 +213,8 @@ class Rounds:
     def _remind(self) -> None:
         dialogue, settings = self._dialogue, self.settings
         is_due = dialogue.used_tokens - self._system_seen_at >= settings.reminder_after_tokens
-        if is_due and not needs_compaction(dialogue.used_tokens, dialogue.context_length, settings.compact_at):
+        afterwards = dialogue.used_tokens + self._system_tokens
+        if is_due and not needs_compaction(afterwards, dialogue.context_length, settings.compact_at):
             dialogue.remind(REMINDER)
             self._system_seen_at = self._dialogue.used_tokens
 

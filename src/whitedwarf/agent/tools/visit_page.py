@@ -1,7 +1,7 @@
 """visit_page and google_search: the web as a browser sees it, where a Chrome or Chromium is.
 
-Promises: the browser is started only after the user was asked, and this computer and its network are only visited after
-the user was asked about that host (`risk`).
+Promises: the browser is started only after the user was asked, and the model is told nothing of this computer and its
+network unless the user was asked about that host (`risk`). A page that leads there is met after the browser has gone.
 """
 
 from urllib.parse import quote_plus, urlsplit
