@@ -100,6 +100,19 @@ def test_what_does_not_fit_even_then_is_an_error_that_asks_for_less(tokenizer: T
         assert on.ear.of(TurnEnded)[-1].end is AnswerEnd.DONE
 
 
+def test_more_results_than_can_ever_fit_do_not_end_the_session(tokenizer: Tokenizer) -> None:
+    echo = Echo(act=lambda arguments, running: Outcome(filler(100)))
+    script = [
+        scripted(tokenizer, *block(*[call("echo", text="x")] * 44)),
+        *answers(tokenizer, "Summary.", "never drawn", "Done.", "Summary.", "never drawn", "Yes."),
+    ]
+    with stage(tokenizer, *script, tools=[echo], context_length=CONTEXT) as on:
+        on.says("One.")
+        assert "calls are left out, because the context has no room" in on.prompt(tokenizer)
+        on.says("Two?")
+        assert [event.end for event in on.ear.of(TurnEnded)] == [AnswerEnd.DONE] * 2
+
+
 def test_an_answer_that_fills_the_context_leaves_room_for_a_summary(tokenizer: Tokenizer) -> None:
     script = answers(tokenizer, filler(20_000), "It counted.", "never drawn", "Yes.")
     with stage(tokenizer, *script, context_length=8192) as on:

@@ -157,10 +157,14 @@ class Rounds:
         note = ERROR + answer.fault if answer.fault else ""
         if answer.end is AnswerEnd.FAULTY:
             note += ". No call of this answer was run"
-        self._dialogue.report(self._fitting(results, note), note)
+        fitting = self._fitting(results, note)
+        if len(fitting) < len(results):
+            note = "\n".join(filter(None, (_left_out(len(results) - len(fitting)), note)))
+        self._dialogue.report(fitting, note)
 
     def _fitting(self, results: Sequence[Result], note: str) -> list[Result]:
-        """The results, of which the longest are replaced until all fit; named, if the calls may have been dropped."""
+        """The results, of which the longest are replaced until all fit, and in the end the last left out; named, if
+        the calls may have been dropped."""
         fitting = self._reduced(results, note)
         if self._has_answered:
             return fitting
@@ -179,6 +183,10 @@ class Rounds:
             if (size := self._dialogue.count(refusal) + _FRAME_TOKENS) < sizes[index]:
                 fitting[index] = replace(fitting[index], text=refusal, is_error=True)
                 sizes[index] = size
+        while fitting and not self._fits(sum(sizes) + rest):
+            fitting.pop()
+            sizes.pop()
+            rest = self._dialogue.count(note) + self._dialogue.count(_left_out(len(results))) + _FRAME_TOKENS
         return fitting
 
     def _too_large(self, tokens: int) -> str:
@@ -225,6 +233,13 @@ class Rounds:
 
 def _named(number: int, result: Result) -> str:
     return f"Tool result {number} ({result.call.name}):\n{result.text}"
+
+
+def _left_out(calls: int) -> str:
+    return (
+        f"{ERROR}the results of the last {calls} calls are left out, because the context has no room for them; the "
+        "calls may have been carried out. Make fewer of them at a time"
+    )
 
 
 def _what_it_knows(answer: Answer) -> str:
