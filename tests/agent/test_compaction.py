@@ -203,6 +203,17 @@ def test_the_reminder_counts_anew_behind_a_summary(tokenizer: Tokenizer) -> None
         assert "A reminder" not in on.prompt(tokenizer)
 
 
+def test_a_session_in_which_nothing_was_answered_is_not_made_longer(tokenizer: Tokenizer) -> None:
+    with stage(tokenizer, *answers(tokenizer, "never drawn")) as on:
+        assert on.agent.wait_idle(PATIENCE_S)
+        before = on.dialogue.used_tokens
+        on.agent.request(on.agent.compact)
+        assert on.agent.wait_idle(PATIENCE_S)
+        assert notices(on) == ["there is nothing to shorten: the model has said nothing yet, or nothing since then"]
+        assert on.dialogue.used_tokens == before
+        assert not on.engine.received
+
+
 def test_a_reminder_never_fills_the_context(tokenizer: Tokenizer) -> None:
     settings = replace(QUICK, system=filler(800), reminder_after_tokens=1000)
     script = answers(tokenizer, filler(600), "Two.", "Three.")

@@ -96,6 +96,8 @@ class Rounds:
         """Shorten the context; Cancelled, or another error, leaves it as it is."""
         if self._interrupted.is_set():
             raise Cancelled("it was interrupted")
+        if not self._has_answered:
+            raise WhitedwarfError("there is nothing to shorten: the model has said nothing yet, or nothing since then")
         dialogue = self._dialogue
         self._listen(Compacting("summary", 0, MAX_SUMMARY_TOKENS))
         summary = dialogue.summarise(SUMMARY_REQUEST, MAX_SUMMARY_TOKENS, self._hear)
@@ -145,7 +147,7 @@ class Rounds:
             return f"Your words have {tokens} tokens, which do not fit in the {free} that are left: not sent."
         return (
             f"{used} of the context's {context} tokens are used, so your words and an answer do not fit in the rest: "
-            "not sent. It needs a larger context (--ctx)."
+            "not sent. It needs a larger context (--ctx), or fewer tools."
         )
 
     def _report(self, answer: Answer) -> None:

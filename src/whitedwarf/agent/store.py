@@ -152,7 +152,7 @@ class SessionStore:
         """The id that begins so; UsageError when there is none, or more than one."""
         wanted = prefix.strip().lower()
         if not HEX.fullmatch(wanted):
-            raise UsageError(f"expected the first digits of a session's id, such as 3fa9, got {prefix.strip()!r}")
+            raise UsageError(f"expected the first digits of a session's id, such as 3fa9, got {prefix.strip()[:40]!r}")
         found = [session_id for session_id in self._ids() if session_id.startswith(wanted)]
         if not found:
             raise UsageError(f"there is no session {wanted}; /list shows those that are there")
