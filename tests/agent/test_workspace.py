@@ -58,6 +58,23 @@ def test_a_file_that_is_replaced_keeps_its_permissions_but_not_setuid(root):
     assert path.read_bytes() == b"new"
 
 
+def test_what_others_may_not_read_they_do_not_see_while_it_is_replaced(root, monkeypatch):
+    path = root / ".env"
+    path.write_text("old")
+    path.chmod(0o600)
+    seen = []
+    fchmod = os.fchmod
+
+    def look(descriptor, mode):
+        seen.append(stat.S_IMODE(os.fstat(descriptor).st_mode))
+        fchmod(descriptor, mode)
+
+    monkeypatch.setattr(os, "fchmod", look)
+    Workspace(root).write(".env", b"new")
+    assert seen == [0o600]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
 def test_a_symlink_within_the_root_stays_one_and_its_target_is_written(root):
     (root / "target").write_text("old")
     (root / "link").symlink_to("target")
@@ -251,6 +268,8 @@ def test_a_missing_file_is_none_where_that_is_asked(root):
 def test_gits_own_files_are_a_risk(root):
     workspace = Workspace(root)
     assert "git's own files" in workspace.risk_of_writing("a/../.git/hooks/pre-commit")
+    assert "whitedwarf's own files" in workspace.risk_of_writing(".whitedwarf/mcp.json")  # at home in the home
+    assert "git's own files" in workspace.risk_of_writing(".GIT/config")  # the same on disks that know no case
     assert workspace.risk_of_writing(".gitignore") == ""
     assert workspace.risk_of_writing("/etc/passwd") == ""
     assert workspace.risk_of_writing("\0") == ""

@@ -8,7 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from whitedwarf.agent.events import AnswerEnd, Drawn, Event, Notice, Reading, ToolBegan, TurnBegan, TurnEnded
+from whitedwarf.agent.events import (
+    AnswerEnd,
+    Drawn,
+    Event,
+    Notice,
+    Reading,
+    ToolBegan,
+    ToolOutput,
+    TurnBegan,
+    TurnEnded,
+)
 from whitedwarf.agent.secrets import Secrets
 from whitedwarf.cli.agent_trace import AgentTrace, logged_to
 from whitedwarf.conversation.events import ArgumentsDelta, ReasoningDelta, TextDelta
@@ -66,6 +76,19 @@ def test_events_become_lines_with_whole_masked_texts(tmp_path: Path) -> None:
     assert told[4]["arguments"] == {"command": "echo [secret]", "deep": ["[secret]"]}
 
 
+def test_what_a_command_prints_is_masked_also_where_it_comes_in_pieces(tmp_path: Path) -> None:
+    path = tmp_path / "trace"
+    trace = AgentTrace.open(path, SECRETS, [].append)
+    pieces = ["x\n" * 400_000, "y\n" * 400_000 + "a key: hunt", "er2-hunter2\n", "end"]
+    for piece in pieces:
+        trace.hear(ToolOutput(0, piece))
+    trace.hear(Notice("done"))
+    trace.close()
+    told = [line for line in lines(path) if line["event"] == "ToolOutput"]
+    assert len(told) == 2  # nothing is held for long
+    assert "".join(str(line["text"]) for line in told) == "".join(pieces).replace("hunter2-hunter2", "[secret]")
+
+
 def test_where_no_file_can_be_is_told(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--trace"):
         AgentTrace.open(tmp_path, SECRETS, [].append)
@@ -106,3 +129,31 @@ def test_a_full_disk_ends_the_trace_and_nothing_else(tmp_path: Path, monkeypatch
     trace.close()
     assert len(told) == 1
     assert "the trace ends here" in told[0]
+
+
+def test_no_pipe_is_waited_for_and_no_device_loses_its_permissions(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe", 0o644)
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        with pytest.raises(UsageError, match="no regular file"):
+            AgentTrace.open(tmp_path / "pipe", SECRETS, [].append)
+    finally:
+        os.close(reader)
+    assert (tmp_path / "pipe").stat().st_mode & 0o777 == 0o644
+    with pytest.raises(UsageError, match="--trace"):  # nobody reads it now
+        AgentTrace.open(tmp_path / "pipe", SECRETS, [].append)
+    before = Path(os.devnull).stat().st_mode
+    with pytest.raises(UsageError, match="no regular file"):
+        AgentTrace.open(Path(os.devnull), SECRETS, [].append)
+    assert Path(os.devnull).stat().st_mode == before
+    with pytest.raises(UsageError, match="--trace"):
+        AgentTrace.open(tmp_path / "a\0b", SECRETS, [].append)
+
+
+def test_a_line_that_is_taken_in_pieces_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = AgentTrace.open(tmp_path / "trace", SECRETS, [].append)
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:3]))
+    trace.hear(Notice("a long line"))
+    trace.close()
+    assert lines(tmp_path / "trace")[-1]["text"] == "a long line"

@@ -2,7 +2,7 @@ import os
 import stat
 from pathlib import Path
 
-from whitedwarf.cli.history import MAX_ENTRIES, LineHistory
+from whitedwarf.cli.history import LONGEST_ENTRY, MAX_ENTRIES, LineHistory
 
 
 def entries(path: Path) -> list[str]:
@@ -55,3 +55,15 @@ def test_a_pipe_in_its_place_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "history")
     LineHistory(tmp_path / "history").store_string("hello")
     assert entries(tmp_path / "history") == []
+
+
+def test_what_is_as_long_as_a_file_is_not_remembered(tmp_path: Path) -> None:
+    LineHistory(tmp_path / "history").store_string("x" * (LONGEST_ENTRY + 1))
+    LineHistory(tmp_path / "history").store_string("short")
+    assert entries(tmp_path / "history") == ["short"]
+
+
+def test_hostile_lines_cost_only_themselves_and_can_be_shown(tmp_path: Path) -> None:
+    path = tmp_path / "history"
+    path.write_bytes(b'"good"\n' + b"[" * 100_000 + b'\n"half \\ud800"\n')
+    assert entries(path) == ["half ?", "good"]

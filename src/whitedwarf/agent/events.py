@@ -3,8 +3,8 @@
 One turn is `TurnBegan … TurnEnded`. Within it answers and tools take turns: `Reading`* (the prompt), then deltas of
 thoughts, text and calls with `Drawn` between them, `AnswerEnded`; then for each call `ToolBegan`, `ToolOutput`*,
 `ToolEnded`. `TurnBegan` comes again within a turn when queued words are delivered behind the tools' results. `Notice`,
-`QueueChanged`, `Compacting` and `Compacted` may come at any time. Whoever listens is called on the agent's thread, has
-to be quick and must not raise.
+`QueueChanged` and `Compacting` may come at any time. Whoever listens is called on the agent's thread, has to be quick
+and must not raise.
 """
 
 from collections.abc import Callable, Mapping
@@ -113,13 +113,6 @@ class Compacting:
 
 
 @dataclass(frozen=True, slots=True)
-class Compacted:
-    """Shortening is over, whether it succeeded or not; the context holds `used_tokens` now."""
-
-    used_tokens: int
-
-
-@dataclass(frozen=True, slots=True)
 class QueueChanged:
     """What the user has written meanwhile, oldest first."""
 
@@ -167,7 +160,6 @@ Event = (
     | ToolOutput
     | ToolEnded
     | Compacting
-    | Compacted
     | QueueChanged
     | Notice
     | SessionChanged

@@ -100,7 +100,8 @@ def replace_file_below(root: Path, parts: Sequence[str], data: bytes, expected: 
 
 
 def _write_new(folder: int, name: str, data: bytes, before: os.stat_result | None) -> None:
-    with os.fdopen(os.open(name, _NEW, 0o666, dir_fd=folder), "wb") as file:
+    mode = 0o666 if before is None else 0o600  # what others may not read they do not see meanwhile, either
+    with os.fdopen(os.open(name, _NEW, mode, dir_fd=folder), "wb") as file:
         file.write(data)
         file.flush()
         if before is not None:

@@ -28,7 +28,7 @@ _SHAPES = (
     r"\bAIza[A-Za-z0-9_-]{30,}",
     r"\bnpm_[A-Za-z0-9]{30,}",
     r"\bpypi-[A-Za-z0-9_-]{30,}",
-    r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}",  # JSON web tokens
+    r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}",  # JSON web tokens
     r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----(?:[A-Za-z0-9+/=\s:,]|-(?!-)){0,20000}(?:-----END [A-Z ]{0,40}KEY-----)?",
 )
 _AFTER_WORDS = (  # the group stays

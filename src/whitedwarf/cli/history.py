@@ -13,6 +13,7 @@ from typing import BinaryIO
 from prompt_toolkit.history import History
 
 MAX_ENTRIES = 512
+LONGEST_ENTRY = 1 << 16  # characters
 
 
 class LineHistory(History):
@@ -33,8 +34,8 @@ class LineHistory(History):
         return [entry for entry in entries if entry is not None]
 
     def store_string(self, string: str) -> None:
-        """Add one entry."""
-        if not string.strip() or (self._path.exists() and not self._path.is_file()):
+        """Add one entry; what is as long as a file is sent, not remembered."""
+        if not string.strip() or len(string) > LONGEST_ENTRY or (self._path.exists() and not self._path.is_file()):
             return  # a pipe would wait for a reader, for ever
         with contextlib.suppress(OSError), _open_private(self._path, os.O_APPEND) as file:
             file.write(json.dumps(string, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
@@ -53,7 +54,7 @@ class LineHistory(History):
 
 
 def _open_private(path: Path, flags: int) -> BinaryIO:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | flags, 0o600)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | flags, 0o600)
     os.fchmod(descriptor, 0o600)  # also one that was there with wider rights
     return os.fdopen(descriptor, "ab")
 
@@ -61,6 +62,6 @@ def _open_private(path: Path, flags: int) -> BinaryIO:
 def _entry(line: bytes) -> str | None:
     try:
         entry = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
-    return entry if isinstance(entry, str) else None
+    return entry.encode("utf-8", "replace").decode() if isinstance(entry, str) else None

@@ -12,7 +12,6 @@ import psutil
 from whitedwarf.agent.events import (
     AnswerEnd,
     AnswerEnded,
-    Compacted,
     Compacting,
     Event,
     Notice,
@@ -32,7 +31,7 @@ from whitedwarf.prompt.special import SpecialToken
 from whitedwarf.prompt.tokenizer import Tokenizer
 
 _TOLD = r"<tool_result>(Tool result \d+ \(\w*\):\n)?({}</tool_result>|Tool error: the result has \d)"
-_AT_ANY_TIME = (Notice, QueueChanged, Compacting, Compacted, SessionChanged)
+_AT_ANY_TIME = (Notice, QueueChanged, Compacting, SessionChanged)
 PATIENCE_S = 5.0
 
 

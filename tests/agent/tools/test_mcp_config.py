@@ -1,6 +1,7 @@
 """The file that names MCP servers: read as others write it, refused with the reason, secrets kept out of messages."""
 
 import json
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from whitedwarf.agent.tools.mcp_arguments import fitted
 from whitedwarf.agent.tools.mcp_config import read_mcp_config
 from whitedwarf.agent.tools.mcp_results import MOST_CHARACTERS, result_text
-from whitedwarf.agent.tools.mcp_servers import definition
+from whitedwarf.agent.tools.mcp_servers import McpServers, definition
 from whitedwarf.errors import ConversationError, UsageError
 
 
@@ -112,3 +113,21 @@ def test_tools_that_no_model_can_call_are_refused() -> None:
             definition("s", SimpleNamespace(name=name, description=None, input_schema={}))
     with pytest.raises(ConversationError):
         definition("s", SimpleNamespace(name="get", description=None, input_schema={"a": float("nan")}))
+
+
+def test_what_is_no_file_is_neither_waited_for_nor_read_without_end(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero"), tmp_path, tmp_path / "a\0b"):
+        with pytest.raises(UsageError, match="--mcp-config"):
+            read_mcp_config(path, {})
+    large = tmp_path / "large"
+    with large.open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(UsageError, match="expected at most"):
+        read_mcp_config(large, {})
+
+
+def test_without_the_package_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=r"pip install 'whitedwarf\[mcp\]'"):
+        McpServers([], lambda text: None)

@@ -11,9 +11,9 @@ from textual.app import App
 from agent.tui.screen import SETTINGS, Screen, on_screen, with_settings
 from agent.tui.sessions import PROMPT, SESSIONS
 from fakes.screen_agent import FakeCockpit, Stage
-from whitedwarf.agent.events import Drawn, Reading, SessionChanged
-from whitedwarf.agent.tui import app as app_module
+from whitedwarf.agent.events import Compacting, Drawn, Reading, SessionChanged
 from whitedwarf.agent.tui.app import AgentApp, has_room, run_screen
+from whitedwarf.agent.tui.terminal import TERMINATED
 from whitedwarf.agent.tui.theme_file import ThemeFile
 from whitedwarf.conversation.events import ReasoningDelta, TextDelta
 from whitedwarf.errors import WhitedwarfError
@@ -115,6 +115,16 @@ def test_the_title_of_the_session_is_shown() -> None:
         await screen.until(lambda: screen.rows[0].startswith(" A \ttitle".replace("\t", "")))
 
     on_screen(steps, lambda stage: stage.tell(SessionChanged("ab", "A title", 5)))
+
+
+def test_what_a_command_has_the_agent_do_ends_without_a_turn() -> None:
+    async def steps(screen: Screen) -> None:
+        screen.app.listen(Compacting("rebuild", 500, 12_000))  # as /compact, which is no turn
+        await screen.shows("500 of 12000 tokens")
+        assert screen.status.startswith("ready ")
+        assert "ctx 12k/100k" in screen.status
+
+    on_screen(steps)
 
 
 def test_power_below_a_hundred_is_shown() -> None:
@@ -222,7 +232,7 @@ def test_run_screen_ends_by_sigterm_with_its_status(monkeypatch: pytest.MonkeyPa
         AgentApp, "_welcome", lambda app: app.set_timer(0.1, lambda: os.kill(os.getpid(), signal.SIGTERM)) and ""
     )
     cockpit = FakeCockpit()
-    assert run_screen(cockpit, SETTINGS) == app_module.TERMINATED
+    assert run_screen(cockpit, SETTINGS) == TERMINATED
     assert cockpit.agent is not None
     assert cockpit.agent.is_closed
 

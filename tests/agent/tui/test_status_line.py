@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from whitedwarf.agent.events import (
     AnswerEnd,
     AnswerEnded,
-    Compacted,
     Compacting,
     Drawn,
     Event,
@@ -90,6 +89,12 @@ def test_compaction_says_what_it_does() -> None:
     assert line(after(Compacting("rebuild", 5000, 12_000))).startswith("COMPACTING · reading the rest again · 5k/12k")
 
 
+def test_after_a_compaction_the_context_holds_what_was_read_again() -> None:
+    full = after(TurnEnded(AnswerEnd.DONE, 90_000), Compacting("summary", 100, 4096))
+    assert full.used_tokens == 90_000
+    assert full.after(Compacting("rebuild", 500, 12_000)).used_tokens == 12_000
+
+
 def test_the_end_of_a_turn_is_ready_or_interrupted() -> None:
     assert line(after(TurnEnded(AnswerEnd.DONE, 500))).startswith("ready ")
     assert line(after(TurnEnded(AnswerEnd.INTERRUPTED, 500))).startswith("interrupted ")
@@ -143,13 +148,6 @@ def test_the_head_line_fits_and_begins_with_the_title(width: int) -> None:
 
 def test_a_session_without_a_title_is_new() -> None:
     assert head_line("m", "/w", "", 80).plain.startswith(" new session")
-
-
-def test_after_shortening_an_idle_agent_is_ready_and_one_at_work_goes_on() -> None:
-    idle = after(Compacting("rebuild", 9, 9), Compacted(70))
-    assert line(idle).startswith("ready")
-    assert idle.used_tokens == 70
-    assert line(after(TurnBegan("x"), Compacting("rebuild", 9, 9), Compacted(70))).startswith("starting")
 
 
 def test_a_new_session_was_not_interrupted() -> None:

@@ -127,3 +127,15 @@ def test_a_question_a_paste_and_ctrl_c_in_a_terminal(terminal: Terminal) -> None
     terminal.shows("Ctrl+C again leaves")
     terminal.keys("C-c")
     terminal.shows("left with 0")
+
+
+def test_a_terminal_that_goes_away_ends_the_agent(terminal: Terminal) -> None:
+    terminal.shows("ready")
+    terminal.type("hold")
+    terminal.keys("Enter")
+    terminal.shows("holding on")
+    terminal.close()
+    until_s = time.monotonic() + PATIENCE_S
+    while not terminal.heard.exists():  # written after the agent was closed
+        assert time.monotonic() < until_s, "the program goes on without a terminal"
+        time.sleep(0.1)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from whitedwarf.agent.guarded_files import NotAFileError, read_file
 from whitedwarf.errors import UsageError
 from whitedwarf.web.endpoint.address import checked_address
 
@@ -45,11 +46,15 @@ class McpServer:
 def read_mcp_config(path: Path, environment: Mapping[str, str] = os.environ) -> tuple[McpServer, ...]:
     """The servers of a file that are not disabled."""
     try:
-        data = path.read_bytes()
+        data, version = read_file(path, _LARGEST)
+    except NotAFileError as error:
+        raise UsageError(f"--mcp-config {path}: expected a file, got {error.kind}") from error
     except OSError as error:
         raise UsageError(f"--mcp-config {path}: cannot be read: {error.strerror}") from error
+    except ValueError as error:  # a NUL in the name
+        raise UsageError(f"--mcp-config {str(path)!r}: cannot be read: {error}") from error
     if len(data) > _LARGEST:
-        raise UsageError(f"--mcp-config {path}: expected less than {_LARGEST} bytes, got {len(data)}")
+        raise UsageError(f"--mcp-config {path}: expected at most {_LARGEST} bytes, got {version.size_bytes}")
     try:
         value = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:

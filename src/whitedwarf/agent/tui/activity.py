@@ -6,7 +6,6 @@ from enum import StrEnum
 from whitedwarf.agent.events import (
     AnswerEnd,
     AnswerEnded,
-    Compacted,
     Compacting,
     Drawn,
     Event,
@@ -54,14 +53,13 @@ class Activity:
     session: str = ""
     title: str = ""
     last_end: AnswerEnd | None = None
-    is_in_turn: bool = False
     _before: int = 0  # what the context held when the answer began
 
     def after(self, event: Event) -> "Activity":
         """What it is now."""
         match event:
             case TurnBegan():
-                return replace(self, phase=Phase.STARTING, is_in_turn=True, tokens=0, seconds=0.0, last_end=None)
+                return replace(self, phase=Phase.STARTING, tokens=0, seconds=0.0, last_end=None)
             case Reading():
                 return self._reading(event)
             case Drawn():
@@ -81,16 +79,12 @@ class Activity:
             case ToolEnded():
                 return replace(self, phase=Phase.STARTING)
             case Compacting():
-                step = {"step": event.step, "done": event.done, "total": event.total}
-                return replace(self, phase=Phase.COMPACTING, **step)  # type: ignore[arg-type]
-            case Compacted():
-                return replace(self._ended(event.used_tokens), phase=Phase.STARTING if self.is_in_turn else Phase.IDLE)
+                return self._compacting(event)
             case SessionChanged():
                 begun = self._ended(event.used_tokens)
                 return replace(begun, session=event.id, title=one_line(event.title), last_end=None)
             case TurnEnded():
-                over = self._ended(event.used_tokens)
-                return replace(over, phase=Phase.IDLE, is_in_turn=False, last_end=event.end)
+                return replace(self._ended(event.used_tokens), phase=Phase.IDLE, last_end=event.end)
             case _:
                 return self
 
@@ -112,6 +106,19 @@ class Activity:
             used_tokens=read,
             is_greedy=False,
             _before=event.reused + event.total,
+        )
+
+    def _compacting(self, event: Compacting) -> "Activity":
+        """What is read again is all that is left."""
+        used = event.total if event.step == "rebuild" else self.used_tokens
+        return replace(
+            self,
+            phase=Phase.COMPACTING,
+            step=event.step,
+            done=event.done,
+            total=event.total,
+            used_tokens=used,
+            _before=used,
         )
 
     def _drawn(self, event: Drawn) -> "Activity":

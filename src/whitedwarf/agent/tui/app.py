@@ -6,11 +6,9 @@ events are taken in batches, `REDRAW_S` apart; what is typed is drawn at once.
 
 import asyncio
 import contextlib
-import os
-import signal
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -40,7 +38,7 @@ from whitedwarf.agent.tui.queue_preview import MOST_SHOWN, queue_preview
 from whitedwarf.agent.tui.shown import one_line
 from whitedwarf.agent.tui.status_line import head_line, status_line
 from whitedwarf.agent.tui.story import Story
-from whitedwarf.agent.tui.terminal_keys import know_alt_enter
+from whitedwarf.agent.tui.terminal import asked_size, ending_signals, kept_handlers, know_alt_enter
 from whitedwarf.errors import WhitedwarfError
 
 REDRAW_S = 0.2
@@ -49,7 +47,6 @@ HINT_S = 4.0
 AGAIN_S = 2.0  # a second Ctrl+C within this leaves
 FEWEST_COLUMNS, FEWEST_ROWS = 20, 8
 _LOW_ROWS = 14  # with fewer, the head line is left out
-TERMINATED = 128 + signal.SIGTERM
 
 
 def has_room(columns: int, rows: int) -> bool:
@@ -68,7 +65,7 @@ def run_screen(build: Build, settings: ScreenSettings) -> int:
     cockpit = build(app.listen, app)
     try:
         app.take_seat(cockpit)
-        with _kept_handlers(), _asked_size():
+        with kept_handlers(), asked_size():
             status = app.run()
     finally:
         app.refuse_questions()
@@ -76,29 +73,6 @@ def run_screen(build: Build, settings: ScreenSettings) -> int:
     if app.return_code and status is None:  # textual has told why
         raise WhitedwarfError("the screen broke down; --plain does without one")
     return status or 0
-
-
-@contextlib.contextmanager
-def _kept_handlers() -> Iterator[None]:
-    """An event loop that is closed sets signals back to the system's way: we put back what was there."""
-    signals = (signal.SIGTERM, signal.SIGHUP) if hasattr(signal, "SIGHUP") else (signal.SIGTERM,)
-    before = {number: signal.getsignal(number) for number in signals}
-    try:
-        yield
-    finally:
-        with contextlib.suppress(ValueError):  # no main thread
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-
-@contextlib.contextmanager
-def _asked_size() -> Iterator[None]:
-    """The terminal knows its size; exported COLUMNS and LINES would be taken instead, and stay as they are."""
-    kept = {name: os.environ.pop(name) for name in ("COLUMNS", "LINES") if name in os.environ}
-    try:
-        yield
-    finally:
-        os.environ.update(kept)
 
 
 class AgentApp(App[int], inherit_bindings=False):
@@ -112,6 +86,7 @@ class AgentApp(App[int], inherit_bindings=False):
     #status { height: 1; background: $panel; padding: 0 1; }
     #cramped { display: none; }
     .-plain #line { border-top: none; }
+    .-plain LogView { scrollbar-size-vertical: 0; }
     .-low #head { display: none; }
     .-low #line, .-low ApprovalPanel { border-top: none; }
     .-cramped #main { display: none; }
@@ -193,7 +168,7 @@ class AgentApp(App[int], inherit_bindings=False):
         self._commander = Commander(
             self._seat.commands, lambda line, done: self.post_message(self.CommandEnded(line, done))
         )
-        for number, status in _signals().items():
+        for number, status in ending_signals().items():
             with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):  # no main thread, another system
                 asyncio.get_running_loop().add_signal_handler(number, self.exit, status)
         self._story.add(Told(self._welcome()))
@@ -261,6 +236,7 @@ class AgentApp(App[int], inherit_bindings=False):
 
     def on_agent_app_command_ended(self, message: CommandEnded) -> None:
         """What a command has to say."""
+        self._redraw()  # what the agent told meanwhile stands above
         outcome = message.outcome
         if not outcome.is_known:
             self._refuse_word(message.line)
@@ -469,14 +445,16 @@ class AgentApp(App[int], inherit_bindings=False):
             speed = rate(before.tokens, before.seconds)
             self._story.add(Noted(f"ready; {event.end.value}" + (f", {speed}" if speed else "")))
 
-    def _waiting(self) -> tuple[str, ...]:
-        """What is queued now: events tell of it only when the agent's thread comes to it."""
+    def _now(self) -> Activity:
+        """What events do not tell in time: what is queued, and the end of what a command has begun."""
         agent = self._seat.agent
-        return agent.queued if agent.is_busy else ()
+        if agent.is_busy:
+            return replace(self._activity, waiting=agent.queued)
+        return replace(self._activity, phase=Phase.IDLE)
 
     def _draw_status(self) -> None:
         width, settings = self.size.width, self._settings
-        activity = replace(self._activity, waiting=self._waiting())
+        activity = self._now()
         _show(self.query_one("#head", Static), head_line(settings.model, settings.workspace, activity.title, width))
         queue = self.query_one("#queue", Static)
         queue.display = bool(activity.waiting)
@@ -505,8 +483,3 @@ def _show(widget: Static, content: Content) -> None:
     if not (isinstance(widget.content, Content) and widget.content.is_same(content)):
         is_higher = content.plain.count("\n") != str(widget.content).count("\n")
         widget.update(content, layout=is_higher)
-
-
-def _signals() -> dict[signal.Signals, int]:
-    """What ends the screen, with the exit status."""
-    return {number: 128 + number for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))}

@@ -20,7 +20,7 @@ from whitedwarf.agent.tui.shown import TAB, shown
 LONGEST_BLOCK = 4_000  # characters
 SLOW_S = 0.05  # a block that takes longer to read is read again only after `REST` times as long
 REST = 6
-_OPENER = re.compile(r"^ {0,3}(`{3,}|~{3,})[ \t]*([^`\n]*)\n")
+_OPENER = re.compile(r"^( {0,3})(`{3,}|~{3,})[ \t]*([^`\n]*)\n")
 
 
 class GrowingMarkdown:
@@ -87,43 +87,49 @@ class GrowingMarkdown:
         return False
 
     def _read_blocks(self) -> bool:
-        """Whether what is left begins with a fence."""
-        nodes = SyntaxTreeNode(self._parser.parse(shown(self._pending))).children if self._pending.strip() else []
-        if not nodes:
-            return False
-        self._settle(nodes[:-1])
-        self._drop_lines(nodes[-1].map[0] if nodes[-1].map else 0)
-        opener = _OPENER.match(self._pending)
-        if opener:
-            self._open_fence(opener)
-            return True
+        """Whether what is left begins with a fence, or has to be read again.
+
+        Where one block ends and the next begins is seen from complete lines only: of "*e*" the first character alone
+        would begin a list.
+        """
+        nodes = self._parse(self._pending[: self._pending.rfind("\n") + 1])
+        if nodes:
+            self._settle(nodes[:-1])
+            self._drop_lines(nodes[-1].map[0] if nodes[-1].map else 0)
+            opener = _OPENER.match(self._pending)
+            if opener:
+                self._open_fence(opener)
+                return True
         if len(self._pending) > LONGEST_BLOCK:
-            return self._cut(nodes[-1])
-        self._tail = [*([Blank()] if self._done else []), *self._blocks.build(nodes[-1])]
+            return self._cut(nodes[-1] if nodes else None)
+        self._tail = []
+        for node in self._parse(self._pending):
+            self._tail += [*([Blank()] if self._done or self._tail else []), *self._blocks.build(node)]
         return False
 
-    def _cut(self, node: SyntaxTreeNode) -> bool:
+    def _parse(self, text: str) -> Sequence[SyntaxTreeNode]:
+        return SyntaxTreeNode(self._parser.parse(shown(text))).children if text.strip() else []
+
+    def _cut(self, node: SyntaxTreeNode | None) -> bool:
         """Settle a block that is too long, but for the last item of a list; whether there is something left."""
-        items = node.children if node.type in ("bullet_list", "ordered_list") else []
-        if len(items) > 1 and items[-1].map and node.map:
-            lines = self._pending.split("\n")
-            start = items[-1].map[0] - node.map[0]
-            (shorter,) = SyntaxTreeNode(self._parser.parse(shown("\n".join(lines[:start])))).children[:1]
-            self._settle([shorter])
-            self._drop_lines(start)
-            return True
-        self._settle([node])
-        self._pending = ""
-        return False
+        items = node.children if node and node.type in ("bullet_list", "ordered_list") else []
+        lines = self._pending.split("\n")
+        if node and len(items) > 1 and items[-1].map and node.map:
+            number = items[-1].map[0] - node.map[0]
+        else:
+            number = len(lines) - 1 if node else len(lines)
+        self._settle(self._parse("\n".join(lines[:number])))
+        self._drop_lines(number)
+        return bool(items)
 
     def _drop_lines(self, number: int) -> None:
         self._pending = "\n".join(self._pending.split("\n")[number:])
 
     def _open_fence(self, opener: re.Match[str]) -> None:
-        self._fence = _Fence(opener[1], opener[2].strip())
+        self._fence = _Fence(opener[2], opener[3].strip(), len(opener[1]))
         self._pending = self._pending[opener.end() :]
         self._separate()
-        self._done += self._blocks.code_head(self._fence.language)
+        self._done += [*self._blocks.code_head(self._fence.language), self._blocks.code([])]
 
     def _settle(self, nodes: Sequence[SyntaxTreeNode]) -> None:
         for node in nodes:
@@ -138,7 +144,8 @@ class GrowingMarkdown:
 class _Fence:
     """Code between two fences, the second of which may not be there yet."""
 
-    def __init__(self, fence: str, info: str) -> None:
+    def __init__(self, fence: str, info: str, indent: int) -> None:
+        self._indent = indent
         self.language = info.split()[0] if info else ""
         self.code = StreamingCode(self.language)
         self.is_closed = False
@@ -163,7 +170,11 @@ class _Fence:
 
     def _feed(self, lines: Sequence[str]) -> None:
         if lines:
-            self.code.feed("\n".join(lines) + "\n")
+            self.code.feed("".join(f"{self._unindented(line)}\n" for line in lines))
+
+    def _unindented(self, line: str) -> str:
+        """Without the spaces that the fence has, too."""
+        return line[min(self._indent, len(line) - len(line.lstrip(" "))) :]
 
     def _fresh(self) -> list[Content]:
         fresh = self.code.lines[self._taken :]

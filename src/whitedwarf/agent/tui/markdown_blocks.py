@@ -53,7 +53,7 @@ class BlockBuilder:
         return Code(tuple(rows), prefix + self._code_prefix)
 
     def _code(self, node: SyntaxTreeNode, prefix: Content) -> list[Element]:
-        lines = node.content.removesuffix("\n").expandtabs(TAB).split("\n")
+        lines = node.content.removesuffix("\n").expandtabs(TAB).split("\n") if node.content else []
         language = node.info.split()[0] if node.info.strip() else ""
         return [self.code(coloured(lines, language) if language else [Content(line) for line in lines], prefix)]
 
