@@ -81,6 +81,22 @@ def test_nobody_to_ask_is_a_no_also_to_a_risk():
         Policy(NobodyToAsk(), by_tool={"shell": Rule.AUTO}).check_call(Shell(), call("rm"))
 
 
+def test_another_session_begins_without_what_was_allowed_and_accepted():
+    answers = Answers([Consent.SESSION, Consent.NO, Consent.NO])
+    policy = Policy(answers, by_tool={"other": Rule.ASK})
+    policy.check_call(Shell(), call("rm x"))
+    assert policy.remembered == {"shell": Rule.AUTO}
+    policy.begin()
+    assert policy.by_tool == {"other": Rule.ASK}
+    with pytest.raises(ToolError):
+        policy.check_call(Shell(), call("ls"))
+    policy.begin([Shell()], {"shell": Rule.AUTO, "other": Rule.AUTO})
+    assert policy.by_tool == {"shell": Rule.AUTO, "other": Rule.ASK}
+    policy.check_call(Shell(), call("ls"))
+    with pytest.raises(ToolError):
+        policy.check_call(Shell(), call("rm x"))
+
+
 def test_a_toolbox_closes_its_tools():
     shell = Shell()
     Toolbox.of(shell).close()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.scripted_agent import QUICK, Echo, Stage, block, call, scripted, stage
+from agent.scripted_agent import PATIENCE_S, QUICK, Echo, Stage, block, call, scripted, stage
 from whitedwarf.agent.compact import (
     MAX_SUMMARY_TOKENS,
     SUMMARY_REQUEST,
@@ -100,6 +100,19 @@ def test_what_does_not_fit_even_then_is_an_error_that_asks_for_less(tokenizer: T
         assert on.ear.of(TurnEnded)[-1].end is AnswerEnd.DONE
 
 
+def test_more_results_than_can_ever_fit_do_not_end_the_session(tokenizer: Tokenizer) -> None:
+    echo = Echo(act=lambda arguments, running: Outcome(filler(100)))
+    script = [
+        scripted(tokenizer, *block(*[call("echo", text="x")] * 44)),
+        *answers(tokenizer, "Summary.", "never drawn", "Done.", "Summary.", "never drawn", "Yes."),
+    ]
+    with stage(tokenizer, *script, tools=[echo], context_length=CONTEXT) as on:
+        on.says("One.")
+        assert "calls are left out, because the context has no room" in on.prompt(tokenizer)
+        on.says("Two?")
+        assert [event.end for event in on.ear.of(TurnEnded)] == [AnswerEnd.DONE] * 2
+
+
 def test_an_answer_that_fills_the_context_leaves_room_for_a_summary(tokenizer: Tokenizer) -> None:
     script = answers(tokenizer, filler(20_000), "It counted.", "never drawn", "Yes.")
     with stage(tokenizer, *script, context_length=8192) as on:
@@ -144,6 +157,18 @@ def test_interrupted_while_it_is_shortened_nothing_is_lost(tokenizer: Tokenizer,
         assert tokenizer.decode(on.dialogue.transcript.ids.tolist()).endswith("<｜User｜>Two.")
 
 
+def test_an_interruption_just_before_the_summary_is_asked_for_is_one(tokenizer: Tokenizer) -> None:
+    slow = scripted(tokenizer, "one two three four", delay_s=0.02)
+    script = [*answers(tokenizer, "Hello."), slow, *answers(tokenizer, "never read"), *answers(tokenizer, "Yes.")]
+    with stage(tokenizer, *script, context_length=CONTEXT) as on:
+        on.says("One.")
+        kept = on.dialogue.ids.tolist()
+        on.ear.on = lambda event: on.agent.interrupt() if isinstance(event, Compacting) and not event.done else None
+        on.agent.request(on.agent.compact)
+        assert on.agent.wait_idle(PATIENCE_S)
+        assert on.dialogue.ids.tolist() == kept
+
+
 def test_results_are_reported_though_the_shortening_was_interrupted(tokenizer: Tokenizer) -> None:
     echo = Echo(act=lambda arguments, running: Outcome(filler(1200)))
     script = [
@@ -175,6 +200,26 @@ def test_the_reminder_counts_anew_behind_a_summary(tokenizer: Tokenizer) -> None
         on.says("One.")
         on.agent.request(on.agent.compact)
         on.says("Two.")
+        assert "A reminder" not in on.prompt(tokenizer)
+
+
+def test_a_session_in_which_nothing_was_answered_is_not_made_longer(tokenizer: Tokenizer) -> None:
+    with stage(tokenizer, *answers(tokenizer, "never drawn")) as on:
+        assert on.agent.wait_idle(PATIENCE_S)
+        before = on.dialogue.used_tokens
+        on.agent.request(on.agent.compact)
+        assert on.agent.wait_idle(PATIENCE_S)
+        assert notices(on) == ["there is nothing to shorten: the model has said nothing yet, or nothing since then"]
+        assert on.dialogue.used_tokens == before
+        assert not on.engine.received
+
+
+def test_a_reminder_never_fills_the_context(tokenizer: Tokenizer) -> None:
+    settings = replace(QUICK, system=filler(800), reminder_after_tokens=1000)
+    script = answers(tokenizer, filler(600), "Two.", "Three.")
+    with stage(tokenizer, *script, context_length=CONTEXT, settings=settings) as on:
+        on.says("One.", filler(700), "Three?")
+        assert [event.end for event in on.ear.of(TurnEnded)] == [AnswerEnd.DONE] * 3
         assert "A reminder" not in on.prompt(tokenizer)
 
 

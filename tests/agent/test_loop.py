@@ -382,6 +382,23 @@ def test_an_interruption_sends_what_is_queued(tokenizer: Tokenizer) -> None:
         assert [event.end for event in on.ear.of(TurnEnded)] == [AnswerEnd.INTERRUPTED, AnswerEnd.DONE]
 
 
+def test_words_that_wait_behind_an_interrupted_request_are_answered(tokenizer: Tokenizer) -> None:
+    with stage(tokenizer, scripted(tokenizer, "Yes.")) as on:
+        begun, goes_on = threading.Event(), threading.Event()
+
+        def work() -> None:
+            begun.set()
+            assert goes_on.wait(PATIENCE_S)
+
+        on.agent.request(work)
+        assert begun.wait(PATIENCE_S)
+        on.agent.submit("Hello?")
+        on.agent.interrupt()
+        goes_on.set()
+        assert on.agent.wait_idle(PATIENCE_S)
+        assert [event.end for event in on.ear.of(TurnEnded)] == [AnswerEnd.DONE]
+
+
 def test_an_interruption_when_idle_is_none(tokenizer: Tokenizer) -> None:
     with stage(tokenizer, scripted(tokenizer, "Yes.")) as on:
         assert on.agent.wait_idle(PATIENCE_S)

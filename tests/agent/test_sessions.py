@@ -128,6 +128,19 @@ def test_what_was_allowed_once_is_not_allowed_where_it_is_forbidden_now(tmp_path
         assert policy.rule(TOOLS[2]) is Rule.AUTO
 
 
+def test_what_was_allowed_in_another_folder_is_asked_again_here(tmp_path: Path) -> None:
+    elsewhere = SessionSettings("nano", "/elsewhere")
+    with SavedAgent(tmp_path, policy=Policy(NobodyToAsk()), tools=TOOLS, sessions_settings=elsewhere) as first:
+        first.agent.policy.by_tool |= {"bash": Rule.AUTO, "write": Rule.DENY}
+        first.says("hello")
+        session_id = first.sessions.current_id
+    with SavedAgent(tmp_path, policy=Policy(NobodyToAsk()), tools=TOOLS) as second:
+        outcome = second.obeys(f"/switch {session_id}")
+        assert second.agent.policy.by_tool == {"write": Rule.DENY}
+        assert "It was in /elsewhere; now it is in /work." in outcome.text
+        assert "Remembered for its tools: write deny." in outcome.text
+
+
 def test_a_session_is_on_disk_from_its_first_words(tmp_path: Path) -> None:
     with SavedAgent(tmp_path) as agent:
         seen = []

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from agent.store_bench import FACTS, StoreBench, ask, ids_of, nano, read, steered, tokens
+from whitedwarf.agent import journal as journal_module
 from whitedwarf.agent import store as store_module
 from whitedwarf.agent.approval import Rule
 from whitedwarf.agent.journal import SessionInUseError
@@ -352,6 +353,21 @@ def test_shortened_sessions_do_not_go_on_from_the_state_of_before(bench: StoreBe
     again.session.close()
 
 
+def test_a_journal_whose_session_comes_just_now_stays(bench: StoreBench) -> None:
+    bench.open()
+    path = bench.folder / f"{'a' * 40}.journal"
+    path.write_bytes(b"WDJ1")
+
+    def is_needed() -> bool:
+        assert journal_module.is_in_use(path)  # nobody gets it while this is asked
+        return True
+
+    journal_module.remove_unused(path, is_needed)
+    assert path.exists()
+    journal_module.remove_unused(path, lambda: False)
+    assert not path.exists()
+
+
 def test_journals_without_a_session_go_away(bench: StoreBench) -> None:
     bench.open()
     (bench.folder / f"{'a' * 40}.journal").write_bytes(b"WDJ1")
@@ -415,6 +431,28 @@ def test_a_full_disk_leaves_the_old_file_and_says_so(bench: StoreBench, monkeypa
     assert bench.path(session_id).read_bytes()[48:] == before[48:]
     assert bench.names() == {f"{session_id}.kv", f"{session_id}.journal"}
     resumed.session.save(ids_of(300), None, FACTS)
+    resumed.session.close()
+
+
+def test_a_journal_that_took_no_more_does_not_take_back_what_was_saved_afterwards(
+    bench: StoreBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = ids_of(300)
+    session = bench.open().create("hello", ids[:100], FACTS)
+    session.note(ids[:200])
+
+    def full(descriptor: int, data: bytes, offset: int) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(journal_module, "write_all", full)
+        for length in (250, 300):
+            with pytest.raises(OSError, match="No space"):
+                session.note(ids[:length])
+    session.save(ids[:250], None, FACTS)  # room was made meanwhile
+    session.close()
+    resumed = bench.open().open(session.id)
+    assert resumed.ids.tolist() == ids[:250].tolist()
     resumed.session.close()
 
 

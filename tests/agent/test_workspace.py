@@ -268,6 +268,8 @@ def test_a_missing_file_is_none_where_that_is_asked(root):
 def test_gits_own_files_are_a_risk(root):
     workspace = Workspace(root)
     assert "git's own files" in workspace.risk_of_writing("a/../.git/hooks/pre-commit")
+    assert "whitedwarf's own files" in workspace.risk_of_writing(".whitedwarf/mcp.json")  # at home in the home
+    assert "git's own files" in workspace.risk_of_writing(".GIT/config")  # the same on disks that know no case
     assert workspace.risk_of_writing(".gitignore") == ""
     assert workspace.risk_of_writing("/etc/passwd") == ""
     assert workspace.risk_of_writing("\0") == ""

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
@@ -237,6 +237,14 @@ def test_scripts_may_use_commands_and_a_failed_turn_is_an_exit_code(speak: Calla
         assert leaving.process.wait(60) == 0
 
 
+def test_commands_from_a_pipe_are_not_too_early(run: Run) -> None:
+    with chat_server(says("Done.")) as server:
+        for mode in ("--non-interactive", "--plain"):
+            done = run("agent", "--url", server.url, mode, stdin="/new\n")
+            assert (done.returncode, done.stdout) == (0, ""), done.stderr
+            assert "a new session" in done.stderr
+
+
 def test_one_turn_without_a_terminal(run: Run) -> None:
     with chat_server(says("Done.")) as server:
         done = run("agent", "--url", server.url, "--non-interactive", "-p", "Go.")
@@ -295,6 +303,41 @@ def test_jobs_end_with_the_agent(speak: Callable[..., Lines], tmp_path: Path) ->
         pid = int((tmp_path / "pid").read_text())
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        [signal.SIGTERM] * 6,
+        [signal.SIGHUP, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGINT],
+        [signal.SIGINT] * 8,
+    ],
+)
+def test_jobs_end_with_the_agent_however_often_it_is_told_to(
+    numbers: Sequence[int], speak: Callable[..., Lines], tmp_path: Path
+) -> None:
+    away = "setsid sh -c 'echo $$ >> pids; sleep 300' & trap '' TERM INT HUP; echo $$ >> pids; wait"
+    with chat_server(calls("bash", command=away, refresh_sec="100"), says("x")) as server:
+        agent = speak("--url", server.url, "--non-interactive", "-p", "Go.", "--yes")
+        pids = tmp_path / "pids"
+        until_s = time.monotonic() + 30
+        while not pids.exists() or len(pids.read_text().split()) < 2:
+            assert time.monotonic() < until_s
+            time.sleep(0.05)
+        for number in numbers:
+            agent.process.send_signal(number)
+            time.sleep(0.03)
+        # one that comes when all is closed may still be what a shell is told
+        codes = {128 + number for number in numbers} | {-number for number in numbers}
+        assert agent.process.wait(40) in codes
+        assert b"Traceback" not in agent.process.stderr.read()  # type: ignore[union-attr]
+        assert not [pid for pid in pids.read_text().split() if _is_running(int(pid))]
+
+
+def _is_running(pid: int) -> bool:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    return False
 
 
 @pytest.fixture
@@ -398,6 +441,23 @@ def test_a_hostile_model_cannot_steer_the_terminal(chat: Chat) -> None:
         child.expect("x ·.2K·.1A")
         child.expect("no:")
         child.send("n\r")
+
+
+def test_a_hostile_answer_that_is_printed_alone_cannot_either(
+    environment: dict[str, str], home: Path, tmp_path: Path
+) -> None:
+    with chat_server(says("\033]0;owned\007gone")) as server:
+        child = pexpect.spawn(
+            sys.executable,
+            ["-m", "whitedwarf", "agent", "--print", "-p", "Go.", "--url", server.url],
+            cwd=str(tmp_path),
+            env={**environment, "HOME": str(home)},
+            timeout=30,
+        )
+        child.expect(pexpect.EOF)
+        child.close()
+        assert "·]0;owned·gone".encode() in child.before
+        assert b"\033]0;" not in child.before
 
 
 def test_lines_from_a_pipe_are_prompts(run: Run) -> None:

@@ -58,6 +58,14 @@ def test_tools_effects_and_patterns_have_rules_of_which_a_tools_own_wins() -> No
     }
 
 
+def test_a_rule_for_an_effect_goes_before_what_a_session_remembers() -> None:
+    tools, remembered = TOOLBOX.tools.values(), dict.fromkeys(TOOLBOX.tools, Rule.AUTO)
+    policy = policy_of(AgentFlags(deny=("network",), ask=("run",)), TOOLBOX, NobodyToAsk())
+    policy.begin(tools, remembered)
+    found = {name: policy.rule(tool) for name, tool in TOOLBOX.tools.items()}
+    assert (found["bash"], found["write"], found["fetch"]) == (Rule.ASK, Rule.AUTO, Rule.DENY)
+
+
 def test_yes_asks_nothing_but_what_is_denied_stays_denied() -> None:
     found = rules(yes=True, deny=("bash",))
     assert found["bash"] is Rule.DENY

@@ -8,7 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from whitedwarf.agent.events import AnswerEnd, Drawn, Event, Notice, Reading, ToolBegan, TurnBegan, TurnEnded
+from whitedwarf.agent.events import (
+    AnswerEnd,
+    Drawn,
+    Event,
+    Notice,
+    Reading,
+    ToolBegan,
+    ToolOutput,
+    TurnBegan,
+    TurnEnded,
+)
 from whitedwarf.agent.secrets import Secrets
 from whitedwarf.cli.agent_trace import AgentTrace, logged_to
 from whitedwarf.conversation.events import ArgumentsDelta, ReasoningDelta, TextDelta
@@ -64,6 +74,19 @@ def test_events_become_lines_with_whole_masked_texts(tmp_path: Path) -> None:
     assert told[2]["text"] == "[secret]"
     assert told[3]["text"] == "So it is."
     assert told[4]["arguments"] == {"command": "echo [secret]", "deep": ["[secret]"]}
+
+
+def test_what_a_command_prints_is_masked_also_where_it_comes_in_pieces(tmp_path: Path) -> None:
+    path = tmp_path / "trace"
+    trace = AgentTrace.open(path, SECRETS, [].append)
+    pieces = ["x\n" * 400_000, "y\n" * 400_000 + "a key: hunt", "er2-hunter2\n", "end"]
+    for piece in pieces:
+        trace.hear(ToolOutput(0, piece))
+    trace.hear(Notice("done"))
+    trace.close()
+    told = [line for line in lines(path) if line["event"] == "ToolOutput"]
+    assert len(told) == 2  # nothing is held for long
+    assert "".join(str(line["text"]) for line in told) == "".join(pieces).replace("hunter2-hunter2", "[secret]")
 
 
 def test_where_no_file_can_be_is_told(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 Knows no screen: `Approver` is how somebody is asked.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
@@ -62,12 +62,30 @@ class NobodyToAsk:
 
 @dataclass(slots=True)
 class Policy:
-    """The rules of one session: by effect, and by tool where one is named."""
+    """The rules of one session: by effect, and by tool where one is named. Those it is made with are those of every
+    session of the process: what is said in one is over with it."""
 
     approver: Approver
     by_effect: Mapping[Effect, Rule] = field(default_factory=lambda: dict(USUAL_RULES))
     by_tool: dict[str, Rule] = field(default_factory=dict)
     accepted_risks: set[tuple[str, str]] = field(default_factory=set)  # for the session: (tool, risk)
+    _given: Mapping[str, Rule] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._given = dict(self.by_tool)
+
+    @property
+    def remembered(self) -> Mapping[str, Rule]:
+        """What the user has said in this session, by tool."""
+        return {tool: rule for tool, rule in self.by_tool.items() if self._given.get(tool) is not rule}
+
+    def begin(self, tools: Iterable[Tool] = (), remembered: Mapping[str, Rule] | None = None) -> None:
+        """Another session, of these tools, in which the user has said this earlier. It answers what would be asked now
+        and nothing else: a rule that was given for the tool itself still holds, and what is forbidden is."""
+        self.accepted_risks.clear()
+        self.by_tool = dict(self._given)
+        asked = {tool.name for tool in tools if self.by_effect[tool.effect] is Rule.ASK}
+        self.by_tool = {tool: rule for tool, rule in (remembered or {}).items() if tool in asked} | self.by_tool
 
     def rule(self, tool: Tool) -> Rule:
         """The tool's own rule, else that of its effect."""

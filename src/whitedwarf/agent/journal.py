@@ -12,6 +12,7 @@ of those three numbers and the tokens, then u32 token[count].
 import os
 import struct
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -151,6 +152,16 @@ def is_in_use(path: Path) -> bool:
         return False
     try:
         return not try_lock(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def remove_unused(path: Path, is_needed: Callable[[], bool]) -> None:
+    """Take a journal away that no process has open, unless it is needed; that is asked while nobody can open it."""
+    descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if try_lock(descriptor) and not is_needed() and is_still_there(path, descriptor):
+            path.unlink()
     finally:
         os.close(descriptor)
 

@@ -123,7 +123,8 @@ class Agent:
         self._rounds.settings = value
 
     def new_session(self) -> None:
-        """Forget everything and begin anew."""
+        """Forget everything, also what the user has allowed, and begin anew."""
+        self.policy.begin()
         self._rounds.begin()
 
     def resume_session(self) -> None:
@@ -151,7 +152,7 @@ class Agent:
     def _run(self) -> None:
         self._guarded(self._begin)
         while self._wait_for_work():
-            self._obey_requests()
+            self._obey_before_a_turn()
             text = self._take_all()
             if text is not None:
                 self._turn(text)
@@ -175,6 +176,15 @@ class Agent:
             self._changed.wait_for(lambda: self._queued or self._requests or self._is_closing)
             self._is_busy = True
             return not self._is_closing
+
+    def _obey_before_a_turn(self) -> None:
+        """An interruption meanwhile was one of a request, and is none of the words that waited behind that."""
+        with self._changed:
+            has_requests = bool(self._requests)
+        self._obey_requests()
+        with self._changed:
+            if has_requests and not self._is_closing:
+                self._interrupted.clear()
 
     def _has_work(self) -> bool:
         return bool(self._is_busy or self._queued or self._requests)

@@ -1,7 +1,8 @@
 """A session that this process has: its tokens are journalled as they come, its state is written now and then.
 
 Promises: what `note` was told survives the death of the process; a file is replaced whole or not at all; nothing that
-was noted while a file was being written is lost with the journal. `note` and `save` may run in two threads.
+was noted while a file was being written is lost with the journal, and a journal that could not take the latest tokens
+does not outlive a file that has them. `note` and `save` may run in two threads.
 """
 
 import threading
@@ -9,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from whitedwarf.agent.journal import Journal, replayed
+from whitedwarf.agent.journal import Journal, checksum, replayed
 from whitedwarf.agent.session_facts import Kept, SessionFacts
 from whitedwarf.agent.session_file import StateForm, is_beginning, parts_of
 from whitedwarf.agent.transcript import Ids
@@ -41,6 +42,7 @@ class OpenSession:
         self._noting = threading.Lock()  # the journal and what it was told last
         self._saving = threading.Lock()
         self._noted: Ids = np.empty(0, np.int32)
+        self._missed: set[int] = set()  # checksums of later tokens, which the journal could not take
         self._is_closed = False
 
     def begin(self, ids: Ids) -> None:
@@ -60,8 +62,13 @@ class OpenSession:
         with self._noting:
             if self._is_closed:
                 return
-            self._journal.append(self._noted, ids)
+            try:
+                self._journal.append(self._noted, ids)
+            except OSError:
+                self._missed.add(checksum(ids))
+                raise
             self._noted = ids
+            self._missed.clear()
 
     def save(self, ids: Ids, saved: SessionSnapshot | None, facts: SessionFacts) -> int:
         """Write the file, with the state where it is one of these tokens -> its size in bytes. Raises OSError."""
@@ -70,7 +77,7 @@ class OpenSession:
         now = int(self._clock())
         with self._saving:
             with self._noting:
-                is_newest, end = np.array_equal(self._noted, ids), self._journal.end
+                is_newest, end = np.array_equal(self._noted, ids) or checksum(ids) in self._missed, self._journal.end
             parts = parts_of(
                 self._form, text, self.title, Kept(ids, self._form.true(facts)), payload, self._created, now
             )
@@ -79,6 +86,7 @@ class OpenSession:
             with self._noting:
                 if is_newest and self._journal.end == end:
                     self._journal.clear()
+                    self._noted = ids
         return self._directory.path_of(self.id).stat().st_size
 
     def close(self) -> None:

@@ -51,6 +51,7 @@ class Rounds:
         self._at_safe_point = at_safe_point
         self._calls = ToolCalls(toolbox, policy, listen, interrupted)
         self._is_dated = False
+        self._system_tokens = 0
         self._system_seen_at = 0  # used tokens
         self._has_answered = False  # since the context was made short
 
@@ -59,6 +60,7 @@ class Rounds:
         settings = self.settings
         system = system_prompt(self._toolbox.tools) if settings.system is None else settings.system
         self._dialogue.begin(system, self._toolbox.definitions, settings.extra_system)
+        self._system_tokens = self._dialogue.used_tokens
         self._is_dated = not settings.tells_date
         self._forget()
 
@@ -94,13 +96,15 @@ class Rounds:
         """Shorten the context; Cancelled, or another error, leaves it as it is."""
         if self._interrupted.is_set():
             raise Cancelled("it was interrupted")
+        if not self._has_answered:
+            raise WhitedwarfError("there is nothing to shorten: the model has said nothing yet, or nothing since then")
         dialogue = self._dialogue
         self._listen(Compacting("summary", 0, MAX_SUMMARY_TOKENS))
-        summary = dialogue.summarise(SUMMARY_REQUEST, MAX_SUMMARY_TOKENS, self._listen)
+        summary = dialogue.summarise(SUMMARY_REQUEST, MAX_SUMMARY_TOKENS, self._hear)
         if not summary:
             raise WhitedwarfError("the model wrote no summary, so nothing was dropped")
         before = dialogue.used_tokens
-        dialogue.shorten(summary_note(summary), tail_tokens(dialogue.context_length), self._listen)
+        dialogue.shorten(summary_note(summary), tail_tokens(dialogue.context_length), self._hear)
         if standing := self._toolbox.standing():
             dialogue.instruct(standing)
         self._forget()
@@ -121,7 +125,7 @@ class Rounds:
         return answer
 
     def _hear(self, event: Event) -> None:
-        """Tell what comes of an answer; one that began just when the user interrupted hears of it here."""
+        """Tell what comes of an answer or a summary; one that began just when the user interrupted hears of it here."""
         self._listen(event)
         if self._interrupted.is_set():
             self._dialogue.interrupt()
@@ -143,7 +147,7 @@ class Rounds:
             return f"Your words have {tokens} tokens, which do not fit in the {free} that are left: not sent."
         return (
             f"{used} of the context's {context} tokens are used, so your words and an answer do not fit in the rest: "
-            "not sent. It needs a larger context (--ctx)."
+            "not sent. It needs a larger context (--ctx), or fewer tools."
         )
 
     def _report(self, answer: Answer) -> None:
@@ -153,10 +157,14 @@ class Rounds:
         note = ERROR + answer.fault if answer.fault else ""
         if answer.end is AnswerEnd.FAULTY:
             note += ". No call of this answer was run"
-        self._dialogue.report(self._fitting(results, note), note)
+        fitting = self._fitting(results, note)
+        if len(fitting) < len(results):
+            note = "\n".join(filter(None, (_left_out(len(results) - len(fitting)), note)))
+        self._dialogue.report(fitting, note)
 
     def _fitting(self, results: Sequence[Result], note: str) -> list[Result]:
-        """The results, of which the longest are replaced until all fit; named, if the calls may have been dropped."""
+        """The results, of which the longest are replaced until all fit, and in the end the last left out; named, if
+        the calls may have been dropped."""
         fitting = self._reduced(results, note)
         if self._has_answered:
             return fitting
@@ -175,6 +183,10 @@ class Rounds:
             if (size := self._dialogue.count(refusal) + _FRAME_TOKENS) < sizes[index]:
                 fitting[index] = replace(fitting[index], text=refusal, is_error=True)
                 sizes[index] = size
+        while fitting and not self._fits(sum(sizes) + rest):
+            fitting.pop()
+            sizes.pop()
+            rest = self._dialogue.count(note) + self._dialogue.count(_left_out(len(results))) + _FRAME_TOKENS
         return fitting
 
     def _too_large(self, tokens: int) -> str:
@@ -209,7 +221,8 @@ class Rounds:
     def _remind(self) -> None:
         dialogue, settings = self._dialogue, self.settings
         is_due = dialogue.used_tokens - self._system_seen_at >= settings.reminder_after_tokens
-        if is_due and not needs_compaction(dialogue.used_tokens, dialogue.context_length, settings.compact_at):
+        afterwards = dialogue.used_tokens + self._system_tokens
+        if is_due and not needs_compaction(afterwards, dialogue.context_length, settings.compact_at):
             dialogue.remind(REMINDER)
             self._system_seen_at = self._dialogue.used_tokens
 
@@ -220,6 +233,13 @@ class Rounds:
 
 def _named(number: int, result: Result) -> str:
     return f"Tool result {number} ({result.call.name}):\n{result.text}"
+
+
+def _left_out(calls: int) -> str:
+    return (
+        f"{ERROR}the results of the last {calls} calls are left out, because the context has no room for them; the "
+        "calls may have been carried out. Make fewer of them at a time"
+    )
 
 
 def _what_it_knows(answer: Answer) -> str:

@@ -7,7 +7,7 @@ Everything but `listing` and `flush` happens on the agent's thread.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
@@ -69,7 +69,6 @@ class Sessions:
         self._reading = SessionReading(engine, dialogue, listen)
         self._saver = Saver(self._failed)
         self._agent: Agent | None = None
-        self._usual_rules: Mapping[str, Rule] = {}
         self._open: OpenSession | None = None
         self._first_words = ""
         self._noted: Ids | None = None  # the tokens that are safe
@@ -80,7 +79,6 @@ class Sessions:
     def attach(self, agent: Agent) -> None:
         """At once after the agent was made, before the user's first words."""
         self._agent = agent
-        self._usual_rules = dict(agent.policy.by_tool)
 
     # any thread
 
@@ -161,7 +159,6 @@ class Sessions:
         """Leave the session, as it is on disk, and begin another. UsageError in the middle of a turn."""
         self.check_idle()
         self._let_go()
-        self._rules({})
         self._the_agent().new_session()
         self._listen(SessionChanged("", "", self._dialogue.used_tokens))
 
@@ -262,10 +259,9 @@ class Sessions:
 
     def _facts(self) -> SessionFacts:
         agent = self._the_agent()
-        rules = {tool: rule for tool, rule in agent.policy.by_tool.items() if self._usual_rules.get(tool) is not rule}
         return SessionFacts(
             thinking=self._dialogue.thinking,
-            approvals=rules,
+            approvals=agent.policy.remembered,
             steering=self.steering,
             workspace=self.settings.workspace,
             tools=tuple(agent.toolbox.tools),
@@ -274,16 +270,10 @@ class Sessions:
 
     def _apply(self, facts: SessionFacts) -> None:
         self._dialogue.thinking = facts.thinking
-        self._rules(facts.approvals)
-
-    def _rules(self, remembered: Mapping[str, Rule]) -> None:
-        """What was remembered answers what would be asked now, and nothing else: flags that forbid something still do,
-        whatever was allowed in another run."""
+        is_here = facts.workspace == self.settings.workspace  # what was allowed there is not allowed here
+        remembered = {tool: rule for tool, rule in facts.approvals.items() if is_here or rule is not Rule.AUTO}
         agent = self._the_agent()
-        policy, tools = agent.policy, agent.toolbox.tools
-        policy.by_tool = dict(self._usual_rules)
-        asked = {name for name, tool in tools.items() if policy.rule(tool) is Rule.ASK}
-        policy.by_tool |= {name: rule for name, rule in remembered.items() if name in asked}
+        agent.policy.begin(agent.toolbox.tools.values(), remembered)
 
     def _let_go(self) -> None:
         """Give the session back, when it is on disk."""

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from whitedwarf.agent.journal import Journal, SessionInUseError, is_in_use, read_records, replayed
+from whitedwarf.agent.journal import Journal, SessionInUseError, is_in_use, read_records, remove_unused, replayed
 from whitedwarf.agent.open_session import OpenSession
 from whitedwarf.agent.session_facts import Kept, SessionFacts
 from whitedwarf.agent.session_file import (
@@ -152,7 +152,7 @@ class SessionStore:
         """The id that begins so; UsageError when there is none, or more than one."""
         wanted = prefix.strip().lower()
         if not HEX.fullmatch(wanted):
-            raise UsageError(f"expected the first digits of a session's id, such as 3fa9, got {prefix.strip()!r}")
+            raise UsageError(f"expected the first digits of a session's id, such as 3fa9, got {prefix.strip()[:40]!r}")
         found = [session_id for session_id in self._ids() if session_id.startswith(wanted)]
         if not found:
             raise UsageError(f"there is no session {wanted}; /list shows those that are there")
@@ -249,9 +249,10 @@ class SessionStore:
     def _sweep(self) -> None:
         """Journals whose session is gone."""
         for path in self.settings.directory.glob("*.journal"):
-            if not self._path(path.stem).exists() and not is_in_use(path):
+            session = self._path(path.stem)
+            if not session.exists():
                 with suppress(OSError):
-                    path.unlink()
+                    remove_unused(path, session.exists)
 
     def _claimed(self, title: str, created: int) -> OpenSession:
         """A session that nobody has; the same words in the same second make another one."""

@@ -24,6 +24,7 @@ from whitedwarf.agent.guarded_files import (
 from whitedwarf.agent.tool import ToolError
 
 MAX_FILE_BYTES = 16 << 20
+_OWN_FOLDERS = {".git": "git", ".whitedwarf": "whitedwarf"}
 _REASONS = {
     errno.ENOENT: "there is no such file or folder; look at the folder with list",
     errno.ENOTDIR: "a part of the path is a file, not a folder",
@@ -130,12 +131,14 @@ class Workspace:
             raise ToolError(f"{reason(path, error)}; nothing was written") from error
 
     def risk_of_writing(self, path: str) -> str:
-        """What is unusual about writing there: git's own files make it run commands."""
+        """What is unusual about writing there: git's own files, and ours, make the one or the other run commands."""
         try:
             real = self.locate_writable(path)
         except ToolError:
             return ""
-        return f"writes into git's own files ({shown(path)})" if ".git" in real.parts else ""
+        parts = {part.casefold() for part in real.parts}
+        owner = next((owner for folder, owner in _OWN_FOLDERS.items() if folder in parts), "")
+        return f"writes into {owner}'s own files ({shown(path)})" if owner else ""
 
     def _follow(self, path: str) -> Path:
         if not path.strip():

@@ -22,9 +22,8 @@ from whitedwarf.agent.events import (
     TurnEnded,
 )
 from whitedwarf.cli.progress import ProgressLine
-from whitedwarf.cli.screen import GREY, PLAIN, Piece, Screen, wants_colour
+from whitedwarf.cli.screen import GREY, PLAIN, Piece, Screen, shown_on, wants_colour
 from whitedwarf.conversation.events import ReasoningDelta, TextDelta
-from whitedwarf.conversation.visible import visible
 
 RED, GREEN, CYAN = "\033[31m", "\033[32m", "\033[36m"
 _MOST_ERROR_LINES = 6
@@ -148,7 +147,7 @@ class AgentDisplay:
         self._write(self._said, f"{text}\n", colour)
 
     def _write(self, stream: TextIO, text: str, colour: str) -> None:
-        shown = visible(text) if stream.isatty() else text
+        shown = shown_on(stream, text)
         stream.write(f"{colour}{shown}{PLAIN}" if colour and wants_colour(stream) else shown)
         stream.flush()
 

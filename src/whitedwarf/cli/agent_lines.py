@@ -14,6 +14,7 @@ from whitedwarf.agent.approval import NobodyToAsk
 from whitedwarf.cli.agent_display import AgentDisplay
 from whitedwarf.cli.agent_parts import Parts, Seat
 from whitedwarf.cli.agent_turn import DONE, FAILED, INTERRUPTED
+from whitedwarf.cli.screen import shown_on
 
 WAITING, QUEUED = "+DWARFSTAR_WAITING", "+DWARFSTAR_QUEUED"
 QUIET_S = 0.2
@@ -104,4 +105,4 @@ class _Lines:
         self._leaves = outcome.leaves
 
     def _tell(self, text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
+        print(shown_on(sys.stderr, text), file=sys.stderr, flush=True)

@@ -5,7 +5,7 @@ the order that loses nothing: the agent with its jobs, the session, the engine, 
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,12 +72,15 @@ class Parts:
         return Seat(agent, self.model.commands(agent, sessions, confirm), sessions)
 
     def resume(self, seat: Seat) -> str:
-        """Go on with the session that the flags name, if they do; what is to be told of it. WhitedwarfError."""
+        """Go on with the session that the flags name, if they do; what is to be told of it. WhitedwarfError.
+
+        When it returns the session has begun, so that commands are not too early.
+        """
+        seat.agent.wait_idle()
         sessions = seat.sessions
         wanted = self.flags.session
         if sessions is None or (wanted is None and not self.flags.continue_):
             return ""
-        seat.agent.wait_idle()
         if wanted is None:
             entries = sessions.listing().entries
             wanted = next((entry.id for entry in entries if not sessions.store.is_open(entry.id)), None)
@@ -118,12 +121,14 @@ def open_parts(
     sampling: SamplingSettings,
     steering: SteeringSettings,
     model: AgentModelSettings,
+    closing: Callable[[], None] = lambda: None,
 ) -> Iterator[Parts]:
-    """All of it, closed at the end of the block."""
+    """All of it, closed at the end of the block, which `closing` hears of just before."""
     workspace = workspace_of(flags)
     settings = agent_settings(flags, thinking, sampling, workspace)
     notices = Notices()
-    with ExitStack() as opened:
+    with ExitStack() as opened, ExitStack() as first:
+        first.callback(closing)
         trace = None
         if flags.trace is not None:
             key = os.environ.get(flags.api_key_env or "", "")

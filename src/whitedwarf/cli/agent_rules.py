@@ -10,7 +10,8 @@ from whitedwarf.errors import UsageError
 
 
 def policy_of(flags: AgentFlags, toolbox: Toolbox, approver: Approver) -> Policy:
-    """A call's own risk is asked about, whatever the flags say.
+    """A call's own risk is asked about, whatever the flags say. A rule for an effect is one for each of its tools, so
+    that nothing a session remembers goes before it.
 
     UsageError for a name that is neither a tool nor an effect, or that is given two rules.
     """
@@ -21,6 +22,7 @@ def policy_of(flags: AgentFlags, toolbox: Toolbox, approver: Approver) -> Policy
     asked = list(_asked(flags, toolbox))
     for names, rule in asked:
         by_effect |= {Effect(name): rule for name in names if name in list(Effect)}
+        by_tool |= {name: rule for name, tool in toolbox.tools.items() if tool.effect in names}
     for names, rule in asked:
         by_tool |= {name: rule for name in names if name in toolbox.tools}
     return Policy(approver, by_effect, by_tool)

@@ -4,13 +4,7 @@ Promises: what contradicts is told before a model loads; whatever ends it, also 
 second Ctrl+C, the session is written, jobs and servers have ended, and the exit code says what happened.
 """
 
-import signal
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import FrameType
-from typing import NoReturn
 
 from whitedwarf.agent.approval import NobodyToAsk
 from whitedwarf.cli.agent_display import AgentDisplay
@@ -18,13 +12,13 @@ from whitedwarf.cli.agent_lines import run_lines
 from whitedwarf.cli.agent_modes import Mode, check_for_server
 from whitedwarf.cli.agent_parts import Parts, open_parts
 from whitedwarf.cli.agent_plain import run_plain
+from whitedwarf.cli.agent_signals import ending_signals
 from whitedwarf.cli.agent_turn import exit_code, finish_turn
 from whitedwarf.cli.prompt_text import prompt_text
+from whitedwarf.cli.screen import shown_on
 from whitedwarf.config import AgentFlags, AgentModelSettings, SamplingSettings, SourceSettings, SteeringSettings
 from whitedwarf.conversation.thinking import Thinking
 from whitedwarf.errors import UsageError
-
-_ENDING = (signal.SIGTERM, signal.SIGHUP) if hasattr(signal, "SIGHUP") else (signal.SIGTERM,)
 
 
 def start(
@@ -42,7 +36,7 @@ def start(
         text = text if text is not None else prompt_text(SourceSettings(prompt_file="-")) or ""
         if not text.strip():
             raise UsageError("--print needs a prompt: the one that was given is empty")
-    with ending_signals(), open_parts(flags, thinking, sampling, steering, model) as parts:
+    with ending_signals() as unheard, open_parts(flags, thinking, sampling, steering, model, unheard) as parts:
         match mode:
             case Mode.SCREEN:
                 return _run_screen(parts, text)
@@ -56,24 +50,6 @@ def start(
                 return _run_print(parts, text or "")
 
 
-@contextmanager
-def ending_signals() -> Iterator[None]:
-    """While inside, SIGTERM and SIGHUP raise SystemExit with the shell's code for them; for the main thread only."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.signal(number, _leave) for number in _ENDING}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _leave(number: int, frame: FrameType | None) -> NoReturn:
-    raise SystemExit(128 + number)
-
-
 def _run_screen(parts: Parts, text: str | None) -> int:
     from whitedwarf.agent.tui.app import run_screen  # brings textual
 
@@ -85,7 +61,7 @@ def _run_print(parts: Parts, text: str) -> int:
     display = AgentDisplay(sys.stderr, sys.stderr, holds_answer=True)
     code = _run_once(parts, text, display)
     if display.answer:
-        print(display.answer, end="" if display.answer.endswith("\n") else "\n")
+        print(shown_on(sys.stdout, display.answer), end="" if display.answer.endswith("\n") else "\n")
     return code
 
 

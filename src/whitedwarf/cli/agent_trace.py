@@ -16,12 +16,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from whitedwarf.agent.events import Compacting, Drawn, Event, Listener, ParameterText, Reading
+from whitedwarf.agent.events import Compacting, Drawn, Event, Listener, ParameterText, Reading, ToolOutput
 from whitedwarf.agent.secrets import Secrets
 from whitedwarf.conversation.events import ArgumentsDelta, ReasoningDelta, TextDelta
 from whitedwarf.errors import UsageError
 
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+_MOST_OPEN = 1 << 20  # characters
 _UNTOLD = (Drawn, Compacting, ArgumentsDelta, ParameterText)  # told again, whole, by others
 
 
@@ -43,6 +44,7 @@ class AgentTrace:
         self._clock = clock
         self._open: list[str] = []  # pieces of a text
         self._open_kind = ""
+        self._open_characters = 0
 
     @classmethod
     def open(cls, path: Path, secrets: Secrets, notice: Callable[[str], None]) -> "AgentTrace":
@@ -69,11 +71,10 @@ class AgentTrace:
     def hear(self, event: Event) -> None:
         """One event."""
         kind = type(event).__name__
-        if isinstance(event, ReasoningDelta | TextDelta):
+        if isinstance(event, ReasoningDelta | TextDelta | ToolOutput):
             if kind != self._open_kind:
                 self._flush()
-            self._open_kind = kind
-            self._open.append(event.text)
+            self._take(kind, event.text)
             return
         if isinstance(event, _UNTOLD) or (isinstance(event, Reading) and event.done < event.total):
             return
@@ -113,8 +114,20 @@ class AgentTrace:
             os.close(self._descriptor)
             self._descriptor = -1
 
+    def _take(self, kind: str, text: str) -> None:
+        """More of a text; of a command that prints without end, whole lines are written now and then."""
+        self._open_kind = kind
+        self._open.append(text)
+        self._open_characters += len(text)
+        if self._open_characters > _MOST_OPEN and "\n" in text:
+            whole, _, rest = "".join(self._open).rpartition("\n")
+            self._open = [whole + "\n"]
+            self._flush()
+            self._take(kind, rest)
+
     def _flush(self) -> None:
         """The text that is open is over."""
+        self._open_characters = 0
         pieces, self._open = self._open, []
         kind, self._open_kind = self._open_kind, ""
         if pieces:

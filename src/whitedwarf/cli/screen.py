@@ -26,6 +26,11 @@ def wants_colour(stream: TextIO) -> bool:
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
+def shown_on(stream: TextIO, text: str) -> str:
+    """As it may go to this stream: a terminal obeys nothing of it, elsewhere it is as it is."""
+    return visible(text) if stream.isatty() else text
+
+
 class Screen:
     """One answer, piece by piece."""
 

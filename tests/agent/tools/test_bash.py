@@ -286,6 +286,42 @@ def test_bytes_that_are_no_utf8_and_nul_are_told(shell):
     assert shell.bash(r"printf 'a\377\000b'").endswith("a\\xff\0b")
 
 
+def test_a_close_that_was_interrupted_is_finished_by_the_next(shell, tmp_path, monkeypatch):
+    shell.bash("setsid sh -c 'echo $$ > away; sleep 300' & trap '' TERM; echo $$ > here; sleep 300", refresh_sec=1)
+    eventually(lambda: (tmp_path / "away").exists() and (tmp_path / "away").read_text().strip())
+    pids = [int((tmp_path / name).read_text()) for name in ("here", "away")]
+
+    def interrupted(self):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(jobs_module.Job, "kill", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            shell.jobs.close()
+    with pytest.raises(ToolError, match="ending"):
+        shell.bash("true")
+    shell.jobs.close()
+    eventually(lambda: not any(map(is_alive, pids)))
+
+
+@pytest.mark.parametrize("command", ["echo \0", "echo \ud800", "x" * 3_000_000])
+def test_a_command_that_cannot_be_started_is_not_the_end_of_others(shell, command):
+    for _ in range(2):
+        with pytest.raises(ToolError, match=r"NUL|cannot be started"):
+            shell.bash(command)
+        assert "well" in shell.bash("echo well")
+
+
+def test_a_command_that_clears_the_temporary_folder_is_not_the_end_of_others(shell, tmp_path):
+    shell.bash("true")
+    first = shell.kept.path
+    shell.bash(f"rm -rf {first}; ln -s {tmp_path} {first}")
+    assert "well" in shell.bash("echo well")
+    assert shell.kept.path != first
+    assert stat.S_IMODE(shell.kept.path.stat().st_mode) == 0o700
+    first.unlink()
+
+
 def test_a_command_that_closes_its_output_is_waited_for(shell):
     assert "exit_status: 5" in shell.bash("exec >&- 2>&-; sleep 0.3; exit 5")
 

@@ -140,6 +140,16 @@ def test_a_near_host_is_asked_about_and_only_then_spoken_to(kept, site):
         fetched(tool, f"http://localhost:{site.port}/a")
 
 
+def test_an_answer_about_a_host_counts_for_that_call_only(kept, site):
+    answers = iter([["10.0.0.1"], ["127.0.0.1"], ["10.0.0.1"]])
+    tool = Fetch(kept, lambda host, port: next(answers), lambda address: address.startswith("10."))
+    address = f"http://site.test:{site.port}/"
+    assert tool.risk(Arguments({"url": address}))  # and the user says no
+    assert tool.risk(Arguments({"url": address})) == ""
+    with pytest.raises(ToolError, match="which is this computer or one in its own"):
+        fetched(tool, address)
+
+
 def test_a_name_that_leads_elsewhere_the_second_time_leads_nowhere(kept, site):
     answers = iter([["127.0.0.1"], ["10.0.0.1"]])
     tool = Fetch(kept, lambda host, port: next(answers), lambda address: address.startswith("10."))

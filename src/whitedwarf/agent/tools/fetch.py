@@ -81,7 +81,7 @@ class Fetch(Tool):
         self._is_near = is_near
         self._verify = verify
         self._time_limit_s = time_limit_s
-        self._asked: set[str] = set()  # hosts that the user was asked about
+        self._asked = ""  # the host that the user was asked about for this call
 
     def summary(self, arguments: Arguments) -> str:
         """As Tool.summary."""
@@ -89,6 +89,7 @@ class Fetch(Tool):
 
     def risk(self, arguments: Arguments) -> str:
         """That it leads to this computer, or one nearby."""
+        self._asked = ""
         try:
             url = checked_url(arguments.text("url"))
             near = [address for address in self._resolve(url.host, port_of(url)) if self._is_near(address)]
@@ -96,7 +97,7 @@ class Fetch(Tool):
             return ""
         if not near:
             return ""
-        self._asked.add(url.host)
+        self._asked = url.host
         return f"{shown(url.host)} is this computer or one in its own network ({near[0]})"
 
     def run(self, arguments: Arguments, running: Running) -> Outcome:
@@ -157,7 +158,7 @@ class Fetch(Tool):
             if is_proxied:
                 return []
             raise ToolError(f"{shown(url.host)} is not known ({error.strerror or error}); check the address") from error
-        if any(map(self._is_near, addresses)) and not (url.host == first.host and url.host in self._asked):
+        if any(map(self._is_near, addresses)) and not (url.host == first.host == self._asked):
             raise ToolError(
                 f"{shown(str(first))} leads to {shown(url.host)}, which is this computer or one in its own network; if "
                 "that is meant, fetch that address itself, so that the user is asked"

@@ -47,7 +47,9 @@ class Jobs:
             raise ToolError(
                 f"{MAX_RUNNING} jobs run already, which is the most; end one with bash_stop: {_names(running)}"
             )
-        number = self._begun + 1
+        if not self._begun:
+            atexit.register(self.close)
+        self._begun = number = self._begun + 1  # also where it fails: the next one is not to meet what is left of it
         try:
             output = JobOutput(self._output_path(number))
         except OSError as error:
@@ -56,10 +58,8 @@ class Jobs:
             job = Job(number, command, self._folder, timeout_s, output, self._environment())
         except (OSError, ValueError) as error:
             output.close()
+            self._forget_output(output.path)
             raise ToolError(_why_not_started(error, command)) from error
-        if not self._begun:
-            atexit.register(self.close)
-        self._begun = number
         self._jobs[number] = job
         return job
 
@@ -82,17 +82,16 @@ class Jobs:
             self._jobs.pop(job.number, None)
 
     def close(self) -> None:
-        """End all of them; more than once is well."""
-        if self._is_closed:
-            return
+        """End all of them; more than once is well, also where it was interrupted: what is left is ended then."""
         self._is_closed = True
-        atexit.unregister(self.close)
         for job in self.known:
             job.kill()
-        self._jobs.clear()
+            self._jobs.pop(job.number, None)
         if self._begun:
             kill_marked(self._mark)
+            self._begun = 0
         self._kept.close()
+        atexit.unregister(self.close)
 
     def _environment(self) -> dict[str, str]:
         return child_environment(os.environ) | {MARK: self._mark}
@@ -107,8 +106,11 @@ class Jobs:
         """The oldest files, but none of a job that is known."""
         in_use = {job.output.path for job in self.known}
         for path in [path for path in self._outputs if path not in in_use][: len(self._outputs) - MAX_OUTPUTS + 1]:
-            path.unlink(missing_ok=True)
-            self._outputs.remove(path)
+            self._forget_output(path)
+
+    def _forget_output(self, path: Path) -> None:
+        path.unlink(missing_ok=True)
+        self._outputs.remove(path)
 
 
 def _names(jobs: list[Job]) -> str:

@@ -1,4 +1,7 @@
-"""A folder for what tools keep during a session: made when something is kept, the user's alone, gone at the end."""
+"""A folder for what tools keep during a session: made when something is kept, the user's alone, gone at the end.
+
+A command may clear all of /tmp: where the folder is gone, there is another one.
+"""
 
 import atexit
 import shutil
@@ -17,7 +20,7 @@ class PrivateFolder:
     @property
     def path(self) -> Path:
         """The folder; OSError where none can be made."""
-        if self._path is None:
+        if self._path is None or self._path.is_symlink() or not self._path.is_dir():
             self._path = Path(tempfile.mkdtemp(prefix="whitedwarf-agent-"))
             atexit.register(self.close)
             self._tell(self._path)

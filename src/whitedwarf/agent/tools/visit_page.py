@@ -1,7 +1,7 @@
 """visit_page and google_search: the web as a browser sees it, where a Chrome or Chromium is.
 
-Promises: the browser is started only after the user was asked, and this computer and its network are only visited after
-the user was asked about that host (`risk`).
+Promises: the browser is started only after the user was asked, and the model is told nothing of this computer and its
+network unless the user was asked about that host (`risk`). A page that leads there is met after the browser has gone.
 """
 
 from urllib.parse import quote_plus, urlsplit
@@ -37,7 +37,7 @@ class VisitPage(Tool):
         self._browser = browser
         self._kept = kept
         self._resolve = resolver
-        self._asked: set[str] = set()
+        self._asked = ""  # the host that the user was asked about for this call
 
     def summary(self, arguments: Arguments) -> str:
         """As Tool.summary."""
@@ -50,8 +50,8 @@ class VisitPage(Tool):
             host = self._near_host(arguments.text("url"))
         except ToolError:
             host = ""
+        self._asked = host
         if host:
-            self._asked.add(host)
             risks.append(f"{shown(host)} is this computer or one in its own network")
         return "; ".join(risks)
 
@@ -69,7 +69,7 @@ class VisitPage(Tool):
 
     def _check(self, url: str, first: str) -> None:
         host = self._near_host(url)
-        if host and host not in self._asked:
+        if host and host != self._asked:
             raise ToolError(f"{shown(first)} leads to {shown(host)}, which is this computer or one in its own network")
 
     def _near_host(self, url: str) -> str:
