@@ -249,8 +249,10 @@ class SessionStore:
     def _sweep(self) -> None:
         """Journals whose session is gone."""
         for path in self.settings.directory.glob("*.journal"):
-            with suppress(OSError):
-                remove_unused(path, self._path(path.stem).exists)
+            session = self._path(path.stem)
+            if not session.exists():
+                with suppress(OSError):
+                    remove_unused(path, session.exists)
 
     def _claimed(self, title: str, created: int) -> OpenSession:
         """A session that nobody has; the same words in the same second make another one."""

@@ -1,8 +1,10 @@
 """What models, tools and servers say, as a terminal may have it: with a dot for each character that it would obey."""
 
 _CONTROLS = (code for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t")
-_TURNING = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))  # the direction of text: what is read is not what is there
-_SHOWN_AS = dict.fromkeys((*_CONTROLS, *_TURNING), "·")
+# The direction of text, and line ends of their own: what is read is not what is there.
+_TURNING = (0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
+_TAGS = range(0xE0000, 0xE0080)  # invisible letters
+_SHOWN_AS = dict.fromkeys((*_CONTROLS, *_TURNING, *_TAGS), "·")
 
 
 def visible(text: str) -> str:
