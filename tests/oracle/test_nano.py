@@ -37,7 +37,7 @@ def test_the_bundled_files_are_small_enough_to_travel():
 def test_bundled_nano_is_as_accurate_as_the_reference_implementation():
     passed, reference, rows = evaluate(model_at(NANO, kv_cache="packed", quality=False))["all"]
     assert rows == 204
-    assert reference == 152
+    assert reference == 183
     assert passed / rows >= reference / rows - 0.02
 
 

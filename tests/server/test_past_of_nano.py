@@ -61,7 +61,9 @@ class Talk:
         assert "\ufffd" not in choice["message"]["content"], "another seed: this cannot be said back"
         self.odd += len(self.tokenizer.encode(choice["message"]["content"])) != usage["completion_tokens"]
         unrun = choice["finish_reason"] == "length"  # then the last token was drawn and not run
-        told = usage["completion_tokens"] - unrun if choice["message"]["content"] else 0  # half a call is not told
+        words = len(self.tokenizer.encode(choice["message"]["content"]))
+        is_half_call = unrun and 2 * words < usage["completion_tokens"]  # which is not told, nor what came before it
+        told = 0 if is_half_call else usage["completion_tokens"] - unrun
         self.held = usage["prompt_tokens"] + told
         return int(usage["prompt_tokens_details"]["cached_tokens"])
 

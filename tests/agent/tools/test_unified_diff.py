@@ -6,7 +6,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whitedwarf.agent.tools.unified_diff import MAX_DIFF_LINES, unified_diff
+from whitedwarf.agent.tools.unified_diff import MAX_DIFF_CHARS, MAX_DIFF_LINES, MAX_LINE_CHARS, unified_diff
 
 TEXTS = st.lists(st.sampled_from(["a\n", "b\n", "c\n", "\n", "d\r\n"]), max_size=30).map("".join)
 
@@ -63,3 +63,12 @@ def test_everything_changed_in_a_hundred_thousand_lines_takes_no_time_and_is_cut
     assert time.monotonic() - began < 5
     assert diff.count("\n") == MAX_DIFF_LINES + 1
     assert diff.endswith("... more changes are not shown\n")
+
+
+def test_a_diff_of_very_long_lines_has_a_bounded_length_too():
+    one_line = unified_diff("a" * (4 << 20), "b" * (4 << 20), "x")
+    assert len(one_line) < 2 * MAX_LINE_CHARS + 200
+    assert f"{(4 << 20) + 1 - MAX_LINE_CHARS} more characters are not shown" in one_line
+    many = unified_diff(None, "\n".join(["c" * 9_000] * 1_000), "x")
+    assert len(many) < MAX_DIFF_CHARS + 2 * MAX_LINE_CHARS
+    assert many.endswith("... more changes are not shown\n")

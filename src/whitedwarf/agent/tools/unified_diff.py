@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 
 CONTEXT = 3
 MAX_DIFF_LINES = 2000
+MAX_LINE_CHARS = 10_000
+MAX_DIFF_CHARS = 1 << 18  # about: what exceeds it is shown to the end of its line
 _MOST_COMPARED = 1_000_000  # product of the numbers of lines: difflib is quadratic
 _NO_LINE_END = "\\ No newline at end of file"
 
@@ -24,9 +26,19 @@ def unified_diff(before: str | None, after: str, path: str) -> str:
     for group in _groups(old, new):
         rows += _hunk(old, new, group)
         if len(rows) > MAX_DIFF_LINES:
-            rows = [*rows[:MAX_DIFF_LINES], "... more changes are not shown"]
             break
-    return "\n".join(rows) + "\n"
+    return "\n".join(_bounded(rows)) + "\n"
+
+
+def _bounded(rows: Sequence[str]) -> Iterator[str]:
+    chars = 0
+    for number, row in enumerate(rows):
+        if number == MAX_DIFF_LINES or chars > MAX_DIFF_CHARS:
+            yield "... more changes are not shown"
+            return
+        chars += min(len(row), MAX_LINE_CHARS)
+        left = len(row) - MAX_LINE_CHARS
+        yield row if left <= 0 else f"{row[:MAX_LINE_CHARS]} ... {left} more characters are not shown"
 
 
 def _lines(text: str) -> list[str]:
