@@ -4,7 +4,7 @@ from whitedwarf.agent.store import SHORT_ID, Listing, SessionEntry
 
 _MB = 1 << 20
 _AGES = ((86_400, "d"), (3_600, "h"), (60, "min"))
-_FIXED_COLUMNS = 56  # all but the title, and the edges of the screen
+_FIXED_COLUMNS = 60  # all but the title, and the edges of the screen
 
 
 def list_text(listing: Listing, current_id: str, now: float, width: int = 100) -> str:
