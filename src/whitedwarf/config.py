@@ -203,6 +203,8 @@ class AgentModelSettings(ModelSettings):
     """Share of the time to compute in, in percent; the rest is rested. Answers stay the same."""
     recipe: Literal["v4", "v4.1"] = "v4"
     """How prompts are written: as DeepSeek V4 or as V4.1 was trained; must suit the model."""
+    script: Path | None = None
+    """Answers come from this file instead of a model, one a line, to try the agent out (docs/agent.md)."""
 
 
 @Parameter(name="*", group=_AGENT)

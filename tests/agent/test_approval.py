@@ -101,3 +101,17 @@ def test_a_toolbox_closes_its_tools():
     shell = Shell()
     Toolbox.of(shell).close()
     assert shell.is_closed
+
+
+@pytest.mark.parametrize(
+    ("summary", "detail", "is_in"),
+    [
+        ("$ rm -r x", "rm -r x\nin /tmp", True),
+        ("$ echo a b…", "echo a  b c d", True),
+        ("Editing a.py", "--- a.py\n+++ a.py", False),
+        ("$ ls", "", False),
+        ("", "anything", False),
+    ],
+)
+def test_a_summary_that_the_detail_begins_with_need_not_be_shown(summary: str, detail: str, is_in: bool) -> None:
+    assert Question("bash", Effect.RUN, summary, detail).is_summary_in_detail is is_in

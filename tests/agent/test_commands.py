@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from agent.saved_agent import SavedAgent
 from agent.scripted_agent import PATIENCE_S, Echo, block, call, scripted
 from agent.store_bench import tokens
+from whitedwarf.agent.command_help import help_text
 from whitedwarf.agent.commands import WORDS, Commands
 from whitedwarf.agent.events import Notice, SessionChanged
 from whitedwarf.agent.session_list import age_text, list_text
@@ -306,3 +307,8 @@ def test_no_line_upsets_it(line: str) -> None:
     outcome = commands.obey("/x" + line)
     assert not outcome.is_known
     commands.completions("/switch " + line)
+
+
+def test_help_says_what_stands_behind_a_word() -> None:
+    assert help_text({"/switch": "go on", "/new": "begin"}) == "/switch ID  go on\n/new        begin"
+    assert help_text({}) == ""

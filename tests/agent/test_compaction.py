@@ -237,3 +237,12 @@ def test_jobs_that_run_are_told_behind_the_summary(tokenizer: Tokenizer, tmp_pat
         prompt = on.prompt(tokenizer)
         assert prompt.index("[End of the summary.]") < prompt.index("job 1, pid ")
         assert "'sleep 30'<｜User｜>Still there?" in prompt
+
+
+def test_a_short_context_that_cannot_be_made_shorter_is_said_to_be_so(tokenizer: Tokenizer) -> None:
+    script = answers(tokenizer, "One.", "A summary that is longer than all that was said.", "never drawn")
+    with stage(tokenizer, *script, context_length=CONTEXT) as on:
+        on.says("Hi.")
+        on.agent.request(on.agent.compact)
+        assert on.agent.wait_idle(20)
+        assert "could not be made shorter" in notices(on)[-1]

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -557,3 +558,28 @@ def test_our_own_server_with_nano_is_a_model_for_the_agent(
     finally:
         process.terminate()
         process.communicate(timeout=60)
+
+
+def test_the_demonstration_of_the_manual_plays(run: Run, tmp_path: Path) -> None:
+    """docs/agent-demo, as docs/agent-transcript.md shows it."""
+    demo = Path(__file__).parents[2] / "docs" / "agent-demo"
+    shop = tmp_path / "shop"
+    shutil.copytree(demo / "shop", shop)
+    flags = ("--chdir", str(shop), "--script", str(demo / "script.jsonl"), "--print")
+    first = run("agent", *flags, "-p", "What is in this folder?")
+    assert first.returncode == 0
+    assert "prices, and `total(basket)`" in first.stdout
+    lines = "".join(line for line in (demo / "script.jsonl").read_text().splitlines(keepends=True)[3:])
+    (tmp_path / "rest.jsonl").write_text(lines)
+    flags = ("--chdir", str(shop), "--script", str(tmp_path / "rest.jsonl"), "--print", "--yes")
+    second = run("agent", *flags, "-p", "Six fruits and more should cost a tenth less.")
+    assert second.returncode == 0
+    assert "16.2" in second.stderr
+    assert "0.9" in (shop / "shop.py").read_text()
+
+
+def test_a_script_is_in_place_of_a_model_here(run: Run, tmp_path: Path) -> None:
+    assert "cannot" in run("agent", "--print", "-p", "x", "--script", str(tmp_path / "none")).stderr
+    refused = run("agent", "--print", "-p", "x", "--script", "x", "--url", "http://127.0.0.1:9")
+    assert refused.returncode == 2
+    assert "--script" in refused.stderr

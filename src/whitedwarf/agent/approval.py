@@ -45,6 +45,12 @@ class Question:
     detail: str = ""
     risk: str = ""
 
+    @property
+    def is_summary_in_detail(self) -> bool:
+        """Whether the summary of a command is only the beginning of what the detail shows."""
+        command = " ".join(self.summary.removeprefix("$ ").rstrip("…").split())
+        return bool(command) and " ".join(self.detail.split()).startswith(command)
+
 
 class Approver(Protocol):
     """Asks the user; called on the agent's thread, which waits. Must end when the turn is interrupted."""

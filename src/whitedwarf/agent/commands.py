@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
+from whitedwarf.agent.command_help import help_text
 from whitedwarf.agent.dialogue import GradedThinking
 from whitedwarf.agent.events import Notice
 from whitedwarf.agent.history import DEFAULT_TURNS, History
@@ -30,17 +31,17 @@ WORDS: Mapping[str, str] = {
     "/help": "this list",
     "/new": "leave this session and begin another",
     "/list": "the saved sessions",
-    "/switch": "ID: go on with another session; the first digits are enough",
+    "/switch": "go on with another session; the first digits are enough",
     "/save": "save this session now",
-    "/history": "[N]: show the last N turns again (3)",
+    "/history": "show the last N turns again (3)",
     "/compact": "shorten the context: a summary takes the place of what is long ago",
-    "/del": "ID: delete a saved session",
-    "/strip": "ID: keep a saved session's words, not its state: it is small then, and read again when gone on with",
+    "/del": "delete a saved session",
+    "/strip": "keep a saved session's words, not its state: it is small then, and read again when gone on with",
     "/think": "think before answering",
     "/think-max": "think as thoroughly as can be",
     "/nothink": "answer at once",
-    "/power": "[N]: work N percent of the time, to stay cool",
-    "/steer": "FILE [FFN [ATTN]]: take FILE's directions out of what comes next; off ends it",
+    "/power": "work N percent of the time, to stay cool",
+    "/steer": "take FILE's directions out of what comes next; off ends it",
     "/quit": "leave",
     "/exit": "leave",
 }
@@ -124,7 +125,7 @@ class Commands:
     def _obey(self, word: str, argument: str) -> CommandOutcome:
         match word:
             case "/help":
-                return CommandOutcome("\n".join(f"{known:<12}{what}" for known, what in WORDS.items()))
+                return CommandOutcome(help_text(self.words))
             case "/list":
                 return CommandOutcome(self._list())
             case "/power":

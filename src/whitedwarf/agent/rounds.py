@@ -110,7 +110,7 @@ class Rounds:
         if standing := self._toolbox.standing():
             dialogue.instruct(standing)
         self._forget()
-        self._listen(Notice(f"The context was shortened from {before} to {dialogue.used_tokens} tokens."))
+        self._listen(Notice(_what_was_gained(before, dialogue.used_tokens)))
 
     def _forget(self) -> None:
         self._system_seen_at = self._dialogue.used_tokens
@@ -231,6 +231,13 @@ class Rounds:
     def _stopped(self, notice: str) -> AnswerEnd:
         self._listen(Notice(notice))
         return AnswerEnd.INTERRUPTED
+
+
+def _what_was_gained(before: int, after: int) -> str:
+    if after < before:
+        return f"The context was shortened from {before} to {after} tokens."
+    kept = f"the summary and what stays word for word have {after} tokens, before it was {before}"
+    return f"The context could not be made shorter: {kept}."
 
 
 def _named(number: int, result: Result) -> str:

@@ -4,7 +4,7 @@ from whitedwarf.agent.store import SHORT_ID, Listing, SessionEntry
 
 _MB = 1 << 20
 _AGES = ((86_400, "d"), (3_600, "h"), (60, "min"))
-_FIXED_COLUMNS = 44  # all but the title
+_FIXED_COLUMNS = 56  # all but the title, and the edges of the screen
 
 
 def list_text(listing: Listing, current_id: str, now: float, width: int = 100) -> str:
@@ -30,7 +30,7 @@ def _line(entry: SessionEntry, current_id: str, now: float, room: int) -> str:
     state = "stripped" if entry.is_stripped and not is_here else ""  # ours is on its way to the disk
     size = f"{entry.size_bytes / _MB:.1f} MB"
     age = age_text(now - entry.last_used)
-    line = f"{entry.id[:SHORT_ID]}  {title:<{room}} {age:>6} {entry.num_tokens:>7} {size:>9} {state}"
+    line = f"{entry.id[:SHORT_ID]}  {title:<{room}} {age:>6} {entry.num_tokens:>7} tokens {size:>9} {state}"
     return ("*" if is_here else " ") + line.rstrip()
 
 

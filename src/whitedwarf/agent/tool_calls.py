@@ -29,17 +29,19 @@ class ToolCalls:
         self._policy = policy
         self._listen = listen
         self._interrupted = interrupted
+        self._began_s = 0.0
 
     def run(self, calls: Sequence[Call]) -> list[Result]:
         """Their results."""
         return [self._run(index, call) for index, call in enumerate(calls)]
 
     def _run(self, index: int, call: Call) -> Result:
-        arguments, began_s = Arguments(call.arguments), time.monotonic()
+        arguments = Arguments(call.arguments)
         self._listen(ToolBegan(index, call.name, self._summary(call.name, arguments), call.arguments))
+        self._began_s = time.monotonic()
         outcome = self._outcome(index, call.name, arguments)
+        seconds = time.monotonic() - self._began_s
         text = ERROR + outcome.text if outcome.is_error and not outcome.text.startswith(ERROR) else outcome.text
-        seconds = time.monotonic() - began_s
         self._listen(ToolEnded(index, call.name, text, outcome.is_error, seconds, outcome.diff))
         return Result(call, text, outcome.is_error)
 
@@ -48,7 +50,10 @@ class ToolCalls:
             return Outcome(_NOT_RUN, is_error=True)
         try:
             tool = self._toolbox.find(name)
-            self._policy.check_call(tool, arguments)
+            try:
+                self._policy.check_call(tool, arguments)
+            finally:
+                self._began_s = time.monotonic()  # what the user takes to answer is no time of the tool's
             if self._interrupted.is_set():  # while the user was asked
                 return Outcome(_NOT_RUN, is_error=True)
             running = Running(lambda text: self._listen(ToolOutput(index, text)), self._interrupted)

@@ -16,20 +16,24 @@ from whitedwarf.agent.sessions import Sessions, SessionSettings
 from whitedwarf.agent.settings import AgentSettings
 from whitedwarf.agent.steering_switch import SteeringSwitch
 from whitedwarf.agent.store import DEFAULT_FOLDER, SessionStore
-from whitedwarf.agent.store_opening import open_store
-from whitedwarf.cli.loading import LoadedModel, note, open_model
+from whitedwarf.agent.store_opening import open_stateless_store, open_store
+from whitedwarf.cli.loading import LoadedModel, note, open_model, open_tokenizer
 from whitedwarf.cli.steering_flags import steered, steering_wish
 from whitedwarf.config import AGENT_CONTEXT, AgentFlags, AgentModelSettings, SteeringSettings
 from whitedwarf.conversation.thinking import MAX_THINKING_CONTEXT
 from whitedwarf.engine.engine import Engine
+from whitedwarf.engine.scripted import ScriptedEngine
 from whitedwarf.errors import UsageError
+from whitedwarf.gguf.reader import open_gguf
 from whitedwarf.model.steering_wish import SteeringWish
 from whitedwarf.model.transformer import Transformer
 from whitedwarf.prompt.encode import ModelVersion
 from whitedwarf.prompt.tokenizer import Tokenizer
+from whitedwarf.server.script import ScriptWords, read_script
 from whitedwarf.web.endpoint.address import is_overheard
 from whitedwarf.web.endpoint.model_list import ask_models
 from whitedwarf.web.endpoint.server_options import ServerOptions, server_options
+from whitedwarf.weights.store import find_model
 
 
 class AgentModel(Protocol):
@@ -88,6 +92,33 @@ class LocalModel:
 
 
 @dataclass(frozen=True, slots=True)
+class ScriptModel:
+    """Answers from a file: to see how the agent works without a model that is up to it. Sessions have words only."""
+
+    name: str
+    dialogue: LocalDialogue
+    engine: ScriptedEngine
+    tokenizer: Tokenizer
+    store: SessionStore
+
+    def power_percent(self) -> int:
+        """Nothing is computed."""
+        return 100
+
+    def sessions(self, listen: Listener, workspace: str) -> Sessions | None:
+        """As AgentModel."""
+        return Sessions(self.store, self.engine, self.dialogue, listen, SessionSettings(self.name, workspace))
+
+    def commands(self, agent: Agent, sessions: Sessions | None, confirm: Confirm) -> Commands:
+        """As AgentModel."""
+        return Commands(agent, sessions, History(self.tokenizer), confirm)
+
+    def close(self) -> None:
+        """End the engine."""
+        self.engine.close()
+
+
+@dataclass(frozen=True, slots=True)
 class ServerModel:
     """Behind a URL."""
 
@@ -131,6 +162,22 @@ def open_local(
     dialogue = LocalDialogue(engine, tokenizer, ModelVersion(settings.recipe.upper()), how)
     name = str(loaded.gguf.metadata.get("general.name") or loaded.gguf.paths[0].name)
     return LocalModel(name, dialogue, engine, tokenizer, store, loaded.transformer, wish, notice)
+
+
+def open_script(path: Path, flags: AgentFlags, settings: AgentModelSettings, how: AgentSettings) -> ScriptModel:
+    """Of the model only the tokenizer is used. FileFormatError where the file is no script."""
+    with open_gguf(find_model(settings.model).path) as gguf:
+        tokenizer = open_tokenizer(gguf)
+    context_length = settings.context or AGENT_CONTEXT
+    answers = read_script(path, ScriptWords.of(tokenizer))
+    note(f"answers come from {path}, not from a model: {len(answers)}, the last again and again")
+    try:
+        store = open_stateless_store(tokenizer, context_length, flags.sessions_dir or DEFAULT_FOLDER)
+    except UsageError as error:
+        raise UsageError(f"{error}: --sessions-dir") from error
+    engine = ScriptedEngine(answers, context_length=context_length, vocab_size=tokenizer.vocab_size, max_parallel=1)
+    dialogue = LocalDialogue(engine, tokenizer, ModelVersion(settings.recipe.upper()), how)
+    return ScriptModel(f"script {path.name}", dialogue, engine, tokenizer, store)
 
 
 def _store(loaded: LoadedModel, tokenizer: Tokenizer, folder: Path) -> SessionStore:

@@ -13,18 +13,21 @@ from pathlib import Path
 from whitedwarf.agent.approval import Approver, NobodyToAsk
 from whitedwarf.agent.commands import Commands, Confirm
 from whitedwarf.agent.events import Listener, Notice
+from whitedwarf.agent.home import home
 from whitedwarf.agent.loop import Agent
 from whitedwarf.agent.secrets import Secrets
 from whitedwarf.agent.sessions import Sessions
 from whitedwarf.agent.settings import AgentSettings
+from whitedwarf.agent.store import SHORT_ID
 from whitedwarf.agent.tool import Tool, Toolbox
 from whitedwarf.agent.tui.cockpit import Cockpit, ScreenApprover, ScreenSettings
 from whitedwarf.agent.tui.theme_file import ThemeFile
 from whitedwarf.agent.workspace import Workspace
-from whitedwarf.cli.agent_model import AgentModel, open_local, open_server
+from whitedwarf.cli.agent_model import AgentModel, open_local, open_script, open_server
 from whitedwarf.cli.agent_rules import policy_of
 from whitedwarf.cli.agent_tools import Notices, mcp_servers, toolbox_of, workspace_of
 from whitedwarf.cli.agent_trace import AgentTrace, logged_to
+from whitedwarf.cli.loading import note
 from whitedwarf.config import AgentFlags, AgentModelSettings, SamplingSettings, SteeringSettings
 from whitedwarf.conversation.thinking import Thinking
 from whitedwarf.engine.request import SamplingOptions
@@ -68,6 +71,8 @@ class Parts:
         self.opened.callback(agent.close)
         if sessions is not None:
             sessions.attach(agent)
+        if not isinstance(approver, NobodyToAsk):
+            self.opened.callback(_tell_of, sessions)
         self.notices.deliver = lambda text: agent.request(lambda: agent.tell(Notice(text)))
         return Seat(agent, self.model.commands(agent, sessions, confirm), sessions)
 
@@ -106,12 +111,18 @@ class Parts:
         return ScreenSettings(
             model=self.model.name,
             workspace=str(self.workspace.root),
-            past=LineHistory(Path.home() / HISTORY_NAME),
-            themes=ThemeFile(Path.home() / THEME_FILE),
+            past=LineHistory(home() / HISTORY_NAME),
+            themes=ThemeFile(home() / THEME_FILE),
             compact_at=self.settings.compact_at,
             is_screen_reader=self.flags.screen_reader,
             first_prompt=first_prompt,
         )
+
+
+def _tell_of(sessions: Sessions | None) -> None:
+    """How to go on with a session that was just left."""
+    if sessions is not None and sessions.current_id:
+        note(f"session {sessions.current_id[:SHORT_ID]} is kept; whitedwarf agent --continue goes on with it")
 
 
 @contextmanager
@@ -138,15 +149,27 @@ def open_parts(
         servers = mcp_servers(flags, notices)  # they start while the model loads
         if servers is not None:
             opened.callback(servers.close)
-        made: AgentModel = (
-            open_server(flags, model, settings) if flags.url else open_local(flags, model, steering, settings, notices)
-        )
+        made = _model(flags, model, steering, settings, notices)
         opened.callback(made.close)
         mcp_tools: list[Tool] = [] if servers is None else servers.tools()
         toolbox = toolbox_of(workspace, mcp_tools)
         opened.callback(toolbox.close)
         policy_of(flags, toolbox, NobodyToAsk())  # names of tools that there are not are told now
         yield Parts(flags, settings, workspace, toolbox, made, notices, trace, opened)
+
+
+def _model(
+    flags: AgentFlags,
+    model: AgentModelSettings,
+    steering: SteeringSettings,
+    settings: AgentSettings,
+    notices: Notices,
+) -> AgentModel:
+    if flags.url:
+        return open_server(flags, model, settings)
+    if model.script is not None:
+        return open_script(model.script, flags, model, settings)
+    return open_local(flags, model, steering, settings, notices)
 
 
 def agent_settings(

@@ -58,7 +58,8 @@ class Questions:
 def question_text(question: Question) -> str:
     """What is to be allowed, as lines."""
     risk = f"Mind: {question.risk}" if question.risk else ""
-    return "\n".join(filter(None, (question.summary, question.detail, risk)))
+    summary = "" if question.is_summary_in_detail else question.summary
+    return "\n".join(filter(None, (summary, question.detail, risk)))
 
 
 def confirm(text: str) -> bool:

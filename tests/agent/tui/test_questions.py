@@ -38,7 +38,7 @@ def test_keys_answer(key: str, consent: Consent) -> None:
 
     async def steps(screen: Screen) -> None:
         await screen.send("go")
-        await screen.shows("Allow bash (run): $ make", "make install", "waiting for your answer")
+        await screen.shows("Allow bash (run)?", "make install", "waiting for your answer")
         await screen.pilot.pause(PAUSE_S)
         await screen.press(key)
         await screen.until(lambda: asking.answers == [consent])

@@ -11,6 +11,7 @@ from whitedwarf.agent.events import (
     Drawn,
     Event,
     Reading,
+    SessionChanged,
     ToolBegan,
     ToolCallStarted,
     ToolEnded,
@@ -147,3 +148,9 @@ def test_the_head_line_fits_and_begins_with_the_title(width: int) -> None:
 
 def test_a_session_without_a_title_is_new() -> None:
     assert head_line("m", "/w", "", 80).plain.startswith(" new session")
+
+
+def test_a_new_session_was_not_interrupted() -> None:
+    ended = TurnEnded(AnswerEnd.INTERRUPTED, 5)
+    assert line(after(ended)).startswith("interrupted")
+    assert line(after(ended, SessionChanged("", "", 0))).startswith("ready")

@@ -166,7 +166,7 @@ def test_a_call_that_is_refused_while_it_is_written_says_why() -> None:
         ToolCallStarted(0, "edit"),
         ParameterText(0, "path", "a.py", True),
         AnswerEnded(AnswerEnd.REFUSED, 9, 9, "old was not found"),
-    ) == ["● edit a.py  ended early", "  old was not found"]
+    ) == ["● edit a.py  not run", "  old was not found"]
 
 
 def test_calls_that_cannot_be_read_are_told_once() -> None:
@@ -176,7 +176,7 @@ def test_calls_that_cannot_be_read_are_told_once() -> None:
 
 def test_a_turn_that_ends_leaves_no_call_running() -> None:
     found = told(ToolCallStarted(0, "bash"), TurnEnded(AnswerEnd.INTERRUPTED, 5))
-    assert found == ["● bash  ended early", "  the turn has ended"]
+    assert found == ["● bash  not run", "  the turn has ended"]
 
 
 def test_notices_errors_and_repairs_are_lines() -> None:
@@ -262,3 +262,12 @@ def test_what_has_changed_is_the_lowest_entry_that_has() -> None:
     story.tell(ToolOutput(1, "x"))
     assert story.take_changed() == 1
     assert story.take_changed() is None
+
+
+def test_a_call_that_is_asked_about_says_that_it_waits() -> None:
+    story = Story()
+    story.tell(ToolBegan(0, "bash", "$ ls", {"command": "ls"}))
+    story.ask(True)
+    assert "waits for your answer" in story.entries[0].lines(80)[0].plain
+    story.ask(False)
+    assert "running" in story.entries[0].lines(80)[0].plain

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import logging
 import re
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -218,7 +219,8 @@ def check_package() -> None:
     import importlib.util
 
     if importlib.util.find_spec("mcp") is None:
-        raise UsageError("MCP servers need the package mcp: pip install 'whitedwarf[mcp]', or leave --mcp-config out")
+        how = f"{sys.executable} -m pip install mcp"
+        raise UsageError(f"MCP servers need the package mcp: {how}, or leave --mcp-config out")
     for name in ("mcp", "client"):  # its loggers; screens are no place for tracebacks
         logging.getLogger(name).addHandler(logging.NullHandler())
         logging.getLogger(name).propagate = False
@@ -283,5 +285,6 @@ def _told(error: BaseException, server: McpServer) -> str:
     """The innermost error of a group, in one line."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    text = " ".join(str(error).split()) or type(error).__name__
+    told = f"{error.strerror}: {error.filename}" if isinstance(error, OSError) and error.filename else str(error)
+    text = " ".join(told.split()) or type(error).__name__
     return server.hide(text)[:400]

@@ -82,7 +82,7 @@ class Activity:
                 return self._compacting(event)
             case SessionChanged():
                 begun = self._ended(event.used_tokens)
-                return replace(begun, session=event.id, title=one_line(event.title))
+                return replace(begun, session=event.id, title=one_line(event.title), last_end=None)
             case TurnEnded():
                 return replace(self._ended(event.used_tokens), phase=Phase.IDLE, last_end=event.end)
             case _:

@@ -21,6 +21,7 @@ from textual.message import Message
 from textual.widgets import Static
 
 from whitedwarf.agent.approval import Consent, Question
+from whitedwarf.agent.command_help import help_text
 from whitedwarf.agent.events import Event, Reading, TurnEnded
 from whitedwarf.agent.tool import Effect
 from whitedwarf.agent.tui import keys, own_commands
@@ -41,6 +42,7 @@ from whitedwarf.agent.tui.terminal import asked_size, ending_signals, kept_handl
 from whitedwarf.errors import WhitedwarfError
 
 REDRAW_S = 0.2
+INTERRUPTING = "interrupting …"
 HINT_S = 4.0
 AGAIN_S = 2.0  # a second Ctrl+C within this leaves
 FEWEST_COLUMNS, FEWEST_ROWS = 20, 8
@@ -328,7 +330,7 @@ class AgentApp(App[int], inherit_bindings=False):
     def _interrupt(self) -> None:
         self._seat.agent.interrupt()
         self._questions.refuse_all()
-        self._tell("interrupting …")
+        self._tell(INTERRUPTING)
 
     def _leave(self) -> None:
         """As /quit does, which may ask, or want the agent to be idle; a second time, soon after, at once."""
@@ -348,6 +350,10 @@ class AgentApp(App[int], inherit_bindings=False):
         self._editor.replace_all("")
         if word == own_commands.THEME:
             self._obey_theme(line.split()[1:])
+        elif word == own_commands.HELP:
+            self._story.add(Told(help_text(own_commands.words(self._seat.commands)), line))
+            self._view.follow()
+            self._redraw()
         elif self._commander is not None:
             self._commander.obey(line)
 
@@ -397,6 +403,7 @@ class AgentApp(App[int], inherit_bindings=False):
         self._fetch()
         while self._heard:
             self._hear(self._heard.popleft())
+        self._mark_asked()
         self._view.sync()
         self._draw_status()
 
@@ -408,9 +415,14 @@ class AgentApp(App[int], inherit_bindings=False):
         while self._heard:
             self._hear(self._heard.popleft())
             await asyncio.sleep(0)
+        self._mark_asked()
         self._view.sync()
         await asyncio.sleep(0)
         self._draw_status()
+
+    def _mark_asked(self) -> None:
+        asked = self._questions.first
+        self._story.ask(asked is not None and not asked.is_confirmation)
 
     def _fetch(self) -> None:
         self._heard += self._inbox.take()
@@ -419,6 +431,8 @@ class AgentApp(App[int], inherit_bindings=False):
         before, self._activity = self._activity, self._activity.after(event)
         if before.phase is not self._activity.phase:
             self._phase_since_s = time.monotonic()
+        if isinstance(event, TurnEnded) and self._hint == INTERRUPTING:
+            self._hint = ""
         self._story.tell(event)
         if self._settings.is_screen_reader:
             self._announce(before, event)

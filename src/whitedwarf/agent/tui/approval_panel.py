@@ -179,7 +179,8 @@ def _title(asked: Asked) -> Content:
     if asked.is_confirmation:
         return Content.styled(one_line(question.summary), "bold")
     what = f"{one_line(question.tool)} ({question.effect.value})"
-    return Content.assemble(("Allow ", "bold $warning"), (what, "bold"), f": {one_line(question.summary)}")
+    told = "?" if question.is_summary_in_detail else f": {one_line(question.summary)}"
+    return Content.assemble(("Allow ", "bold $warning"), (what, "bold"), told)
 
 
 def _detail(question: Question) -> Content:

@@ -1,9 +1,10 @@
-"""The one command that is the screen's own: /theme. All others are passed on."""
+"""The command that is the screen's own: /theme, and /help, which tells of it too. All others are passed on."""
 
 from collections.abc import Mapping, Sequence
 
 from whitedwarf.agent.tui.cockpit import Commands
 
+HELP = "/help"
 THEME = "/theme"
 
 

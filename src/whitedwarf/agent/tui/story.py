@@ -115,6 +115,12 @@ class Story:
             case _:
                 return
 
+    def ask(self, is_asking: bool) -> None:
+        """The call in hand waits until the user allows it, or does no longer."""
+        for entry in self._tools.values():
+            if entry.ask(is_asking):
+                self._touch_entry(entry)
+
     def _begin_answer(self, event: Event) -> None:
         """Calls are counted from 0 in each answer."""
         if self._is_answer_over and isinstance(event, Reading | Drawn | ReasoningDelta | TextDelta | ToolCallStarted):

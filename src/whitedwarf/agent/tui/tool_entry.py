@@ -26,10 +26,11 @@ class Progress(StrEnum):
 
     WRITING = "being written"
     WAITING = "waits"
+    ASKED = "waits for your answer"
     RUNNING = "running"
     DONE = "done"
     FAILED = "failed"
-    DROPPED = "ended early"
+    DROPPED = "not run"
 
 
 _STYLES = {Progress.DONE: "$success", Progress.FAILED: "bold $error", Progress.DROPPED: "$warning"}
@@ -66,6 +67,14 @@ class ToolEntry(Entry):
         if self._body.is_empty:
             for name, value in arguments.items():
                 self._body.feed(name, value if isinstance(value, str) else str(value), True)
+
+    def ask(self, is_asking: bool) -> bool:
+        """Whether the user is asked about it now -> whether that changed anything here."""
+        before, after = (Progress.RUNNING, Progress.ASKED) if is_asking else (Progress.ASKED, Progress.RUNNING)
+        if self._progress is not before:
+            return False
+        self._progress = after
+        return True
 
     def print(self, text: str) -> None:
         """It shows something."""
