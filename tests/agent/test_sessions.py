@@ -343,6 +343,31 @@ def test_a_save_that_fails_on_the_writers_thread_is_told_and_asked_about(
         assert readings(agent) == []
 
 
+def test_a_save_that_fails_when_the_agent_has_ended_is_told_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import threading
+
+    from whitedwarf.agent.open_session import OpenSession
+
+    has_ended = threading.Event()
+
+    def full(*_: object) -> int:
+        has_ended.wait(20)
+        raise OSError(28, "No space left on device")
+
+    with SavedAgent(tmp_path) as agent:
+        agent.says("hello")
+        assert agent.sessions.flush() == ""
+        monkeypatch.setattr(OpenSession, "save", full)
+        agent.says("more")
+        agent.agent.close()
+        has_ended.set()
+        agent.sessions.close()
+        agent.sessions.close()
+        assert len([text for text in errors(agent) if "No space" in text]) == 1
+
+
 def test_two_processes_do_not_get_one_session(tmp_path: Path) -> None:
     with SavedAgent(tmp_path) as first, SavedAgent(tmp_path) as second:
         first.says("hello")

@@ -83,6 +83,8 @@ class Rounds:
                 return self._stopped("Interrupted before the model read on; it reads the rest with your next words.")
             self._remind()
             answer = self._answer()
+            if answer.end is AnswerEnd.INTERRUPTED and answer.calls:
+                self._report(answer)  # as not run: the model must not take them for done
             if answer.end in _SETTLED:
                 return answer.end
             self._report(answer)

@@ -73,6 +73,7 @@ class Sessions:
         self._first_words = ""
         self._noted: Ids | None = None  # the tokens that are safe
         self._problem = ""  # why the latest save failed
+        self._untold = ""  # the same, until the user has heard of it
         self._is_in_turn = False
         self._offered_tokens = 0  # so many tokens the session had when its state was handed on last
 
@@ -100,6 +101,7 @@ class Sessions:
     def close(self) -> None:
         """Write what waits and give the session back; the agent has ended, or never began. Again does nothing."""
         self._saver.close()
+        self._tell_failure()
         if self._open is not None:
             self._open.close()
             self._open = None
@@ -324,4 +326,11 @@ class Sessions:
         self._problem = why
         agent = self._agent
         if agent is not None:
-            agent.request(lambda: self._listen(Notice(why[0].upper() + why[1:], is_error=True)))
+            self._untold = why[0].upper() + why[1:]
+            agent.request(self._tell_failure)
+
+    def _tell_failure(self) -> None:
+        """Once; of what failed while the agent ended, `close` tells."""
+        untold, self._untold = self._untold, ""
+        if untold:
+            self._listen(Notice(untold, is_error=True))

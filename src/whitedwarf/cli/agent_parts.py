@@ -13,6 +13,7 @@ from pathlib import Path
 from whitedwarf.agent.approval import Approver, NobodyToAsk
 from whitedwarf.agent.commands import Commands, Confirm
 from whitedwarf.agent.events import Listener, Notice
+from whitedwarf.agent.home import home
 from whitedwarf.agent.loop import Agent
 from whitedwarf.agent.secrets import Secrets
 from whitedwarf.agent.sessions import Sessions
@@ -110,8 +111,8 @@ class Parts:
         return ScreenSettings(
             model=self.model.name,
             workspace=str(self.workspace.root),
-            past=LineHistory(Path.home() / HISTORY_NAME),
-            themes=ThemeFile(Path.home() / THEME_FILE),
+            past=LineHistory(home() / HISTORY_NAME),
+            themes=ThemeFile(home() / THEME_FILE),
             compact_at=self.settings.compact_at,
             is_screen_reader=self.flags.screen_reader,
             first_prompt=first_prompt,

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from whitedwarf.agent.home import home
 from whitedwarf.agent.tool import Tool, Toolbox, ToolError
 from whitedwarf.agent.tools.mcp_config import read_mcp_config
 from whitedwarf.agent.tools.mcp_servers import McpServers
@@ -43,7 +44,7 @@ def toolbox_of(workspace: Workspace, others: Sequence[Tool]) -> Toolbox:
 
 def mcp_servers(flags: AgentFlags, notices: Notices) -> McpServers | None:
     """Those of the named file, or of the usual one; a fault in the latter costs its servers only."""
-    path = flags.mcp_config or Path.home() / DEFAULT_CONFIG
+    path = flags.mcp_config or home() / DEFAULT_CONFIG
     if flags.mcp_config is None and not path.is_file():
         return None
     try:

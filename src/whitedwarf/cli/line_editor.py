@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from whitedwarf.agent.home import home
+
 if TYPE_CHECKING:
     from prompt_toolkit.key_binding import KeyBindings
 
@@ -18,7 +20,7 @@ PROMPT = "wd> "
 def read_lines(prompt: str = PROMPT, history_name: str = HISTORY_NAME) -> Iterator[str]:
     """Every line (or several, pasted or joined with Alt+Enter) until the end of input; the history is in the home."""
     if is_interactive():
-        return _edited_lines(prompt, Path.home() / history_name)
+        return _edited_lines(prompt, home() / history_name)
     return (line.decode("utf-8", "replace").rstrip("\r\n") for line in sys.stdin.buffer)
 
 

@@ -78,7 +78,7 @@ def check_every_call_has_a_result(events: Sequence[Event]) -> None:
             case AnswerEnded(end):
                 assert not open_calls, f"{open_calls} were never run"
                 assert all(one in started for one in called), "a call ended that had not begun"
-                counts = end in (AnswerEnd.CALLS, AnswerEnd.REFUSED)
+                counts = end in (AnswerEnd.CALLS, AnswerEnd.REFUSED, AnswerEnd.INTERRUPTED)
                 open_calls = list(called) if counts else []
                 called, started = [], []
             case ToolBegan(index, name):

@@ -20,7 +20,7 @@ from whitedwarf.agent.events import (
     TurnBegan,
 )
 from whitedwarf.agent.tool import Arguments, Effect, Outcome, Running
-from whitedwarf.conversation.events import ReasoningDelta, TextDelta
+from whitedwarf.conversation.events import ReasoningDelta, TextDelta, ToolCallFinished
 
 LONG = "one two three four five six seven eight nine ten " * 20
 AGAIN = says("I am here.")
@@ -78,10 +78,11 @@ def test_behind_a_whole_call_that_is_not_closed_the_call_is_not_run(play: Play) 
         "\n\n", tag("calls"), "\n", call("write", path="a.txt", content="x").pieces, *(["\n"] * 200), delay_ms=3
     )
     with play(opened, AGAIN) as scene:
-        scene.interrupts_when(saw(ParameterText, parameter="content", is_closed=True))
+        scene.interrupts_when(saw(ToolCallFinished))
         scene.user("Write.", "Are you there?")
         assert not scene.path("a.txt").exists()
         assert scene.turns == [AnswerEnd.INTERRUPTED, AnswerEnd.DONE]
+        assert "<tool_result>Tool error: this call was not run, because the user interrupted" in scene.told()
 
 
 def test_while_a_tool_runs_it_ends_and_the_other_calls_are_not_run_and_all_is_told(play: Play) -> None:

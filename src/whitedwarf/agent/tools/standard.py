@@ -1,7 +1,6 @@
 """The tools that a session has unless it is told otherwise."""
 
-from pathlib import Path
-
+from whitedwarf.agent.home import home
 from whitedwarf.agent.tool import Tool, Toolbox
 from whitedwarf.agent.tools.bash import Bash, BashStatus, BashStop
 from whitedwarf.agent.tools.browser import PROFILE, Browser, find_browser
@@ -43,5 +42,5 @@ def _browser_tools(pages: KeptPages) -> list[Tool]:
     program = find_browser()
     if program is None:
         return []
-    browser = Browser(program, Path.home() / PROFILE)
+    browser = Browser(program, home() / PROFILE)
     return [GoogleSearch(browser), VisitPage(browser, pages)]
