@@ -156,14 +156,15 @@ def test_thinking_is_set_for_the_next_answers(agent: SavedAgent) -> None:
     assert not agent.dialogue.is_thinking
 
 
-def test_compacting_is_kept_at_once(agent: SavedAgent) -> None:
-    agent.says("write a poem about stars", "and another")
-    outcome = agent.obeys("/compact")
-    assert not outcome.is_error, outcome.text
-    assert agent.sessions.is_kept
-    kept, session_id = agent.ids, agent.sessions.current_id
-    agent.close()
-    with SavedAgent(agent.folder) as again:
+def test_compacting_is_kept_at_once(tmp_path: Path) -> None:
+    answers = tuple(scripted(tokens(), words) for words in ("A poem.", "Another.", "A summary.", "never drawn"))
+    with SavedAgent(tmp_path, answers) as agent:
+        agent.says("write a poem about stars", "and another")
+        outcome = agent.obeys("/compact")
+        assert not outcome.is_error, outcome.text
+        assert agent.sessions.is_kept
+        kept, session_id = agent.ids, agent.sessions.current_id
+    with SavedAgent(tmp_path, answers) as again:
         again.obeys(f"/switch {session_id}")
         assert again.ids == kept
 
