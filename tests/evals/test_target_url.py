@@ -166,7 +166,7 @@ def test_a_server_that_does_not_stream_will_do() -> None:
 
 
 def test_an_answer_without_an_end_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("whitedwarf.evals.target_url._LONGEST_ANSWER", 1000)
+    monkeypatch.setattr("whitedwarf.web.endpoint.streamed_body._LONGEST_ANSWER", 1000)
     for endless in (stream(*[{"content": "x" * 100}] * 50), status(200, " " * 2000)):
         with chat_server(endless) as server, pytest.raises(WhitedwarfError, match="does not end: more than 1000"):
             ask(target_of(server.url))

@@ -21,32 +21,26 @@ from whitedwarf.errors import ContextOverflowError, EndpointError, UsageError, W
 from whitedwarf.web.endpoint.address import CHAT_PATH
 from whitedwarf.web.endpoint.again import AskAgainError, asked_pause_s, may_pass
 from whitedwarf.web.endpoint.complaint import complaint
-from whitedwarf.web.endpoint.event_lines import EventLines, StreamError
+from whitedwarf.web.endpoint.event_lines import StreamError
 from whitedwarf.web.endpoint.server_options import ServerOptions
+from whitedwarf.web.endpoint.streamed_body import TIMEOUT, BodyReader, beginning, read_body, told
 
 ATTEMPTS = 5
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0  # each pause is twice the one before
 # Members that a server may not know: one that complains about them does without.
 DISPENSABLE = ("thinking", "reasoning_effort", "min_p", "top_k", "seed", "stream_options", "tool_choice")
-_TIMEOUT = httpx2.Timeout(30.0, read=900.0, write=60.0)  # a long prompt may be read without a sign of life
-_LONGEST_TOLD = 1 << 22  # bytes of an error
-_LONGEST_ANSWER = 1 << 28  # bytes of one stream
 _SHOWN = 300  # characters of an address
 _TOO_LONG = re.compile(r"context|too long|too many tokens|maximum.{0,20}tokens", re.IGNORECASE)
 _KEEP_OUT = "the key comes from the variable that --api-key-env names"
 
 
-class Reader(Protocol):
+class Reader(BodyReader, Protocol):
     """Reads what comes; what its methods raise ends the request and comes out of `ask`."""
 
     @property
     def has_begun(self) -> bool:
         """Whether anything of an answer has come."""
         ...
-
-    def take(self, data: str) -> None: ...
-
-    def finish(self) -> None: ...
 
 
 @dataclass(slots=True)
@@ -138,16 +132,16 @@ class ChatClient:
         headers = {"Content-Type": "application/json", **self._options.headers}
         try:
             async with (
-                httpx2.AsyncClient(timeout=_TIMEOUT, headers=headers, follow_redirects=False) as client,
+                httpx2.AsyncClient(timeout=TIMEOUT, headers=headers, follow_redirects=False) as client,
                 client.stream("POST", self._url, content=data) as response,
             ):
                 if response.status_code != 200:
-                    raise self._refusal(response, await _beginning(response), sent)
-                await _read(response, reader)
+                    raise self._refusal(response, await beginning(response), sent)
+                await read_body(response, reader)
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
-            raise AskAgainError(f"{self._url} does not answer ({_told(error)}); is the server running?") from error
+            raise AskAgainError(f"{self._url} does not answer ({told(error)}); is the server running?") from error
         except httpx2.HTTPError as error:
-            raise AskAgainError(f"the connection failed ({_told(error)})") from error
+            raise AskAgainError(f"the connection failed ({told(error)})") from error
         except StreamError as error:
             text = self._options.hidden(str(error))
             raise (AskAgainError(text) if error.may_help else EndpointError(text)) from error
@@ -188,35 +182,3 @@ def _refused_request(status: int, said: str, text: str, sent: Mapping[str, Any])
     if "tools" in sent and re.search(r"\btools?\b|\bfunctions?\b", said, re.IGNORECASE):
         return EndpointError(f"{text}; the agent needs a model that takes tools: name another with --model-name")
     return EndpointError(text)
-
-
-async def _read(response: httpx2.Response, reader: Reader) -> None:
-    """The answer as it comes, or as a whole from a server that does not stream."""
-    is_stream = "event-stream" in response.headers.get("content-type", "")
-    lines, whole, num_bytes = EventLines(), bytearray(), 0
-    async for data in response.aiter_bytes():
-        num_bytes += len(data)
-        if num_bytes > _LONGEST_ANSWER:
-            raise EndpointError(f"the server's answer does not end: more than {_LONGEST_ANSWER} bytes came")
-        if not is_stream:
-            whole += data
-            continue
-        for event in lines.feed(data):
-            reader.take(event)
-    if not is_stream:
-        reader.take(whole.decode("utf-8", "replace"))
-    reader.finish()
-
-
-async def _beginning(response: httpx2.Response) -> bytes:
-    """As much of a body as an error takes."""
-    body = bytearray()
-    async for data in response.aiter_bytes():
-        body += data
-        if len(body) > _LONGEST_TOLD:
-            break
-    return bytes(body)
-
-
-def _told(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__

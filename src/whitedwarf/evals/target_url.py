@@ -21,16 +21,14 @@ from whitedwarf.evals.target import Asking, NoMoreQuestionsError, TargetFacts
 from whitedwarf.web.endpoint.address import CHAT_PATH
 from whitedwarf.web.endpoint.again import AskAgainError, asked_pause_s, may_pass
 from whitedwarf.web.endpoint.complaint import complaint
-from whitedwarf.web.endpoint.event_lines import EventLines, StreamError
+from whitedwarf.web.endpoint.event_lines import StreamError
 from whitedwarf.web.endpoint.model_list import ask_models
 from whitedwarf.web.endpoint.server_options import ServerOptions
+from whitedwarf.web.endpoint.streamed_body import TIMEOUT, beginning, read_body, told
 
 ATTEMPTS = 5
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0  # each pause is twice the one before
-_TIMEOUT = httpx2.Timeout(30.0, read=900.0, write=60.0)  # a long prompt may be read without a sign of life
 _FOR_ALL = (401, 402, 403, 404)
-_LONGEST_TOLD = 1 << 22  # bytes of an error, or of a list of models
-_LONGEST_ANSWER = 1 << 28  # bytes of one stream; a million tokens with their JSON stay below
 
 
 class UrlTarget:
@@ -108,18 +106,18 @@ class UrlTarget:
         url = self._options.base + CHAT_PATH
         try:
             async with (
-                httpx2.AsyncClient(timeout=_TIMEOUT, headers=self._options.headers) as client,
+                httpx2.AsyncClient(timeout=TIMEOUT, headers=self._options.headers) as client,
                 client.stream("POST", url, json=body) as response,
             ):
                 if response.status_code != 200:
-                    raise self._refusal(response.status_code, response.headers, await _beginning(response), url)
-                await _read(response, ChatReader(answer, asking.thinking))
+                    raise self._refusal(response.status_code, response.headers, await beginning(response), url)
+                await read_body(response, ChatReader(answer, asking.thinking))
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
             if answer.num_attempts < ATTEMPTS:
-                raise AskAgainError(f"{url}: {_told(error)}") from error
-            raise NoMoreQuestionsError(f"{url} does not answer: {_told(error)}; is the server running?") from error
+                raise AskAgainError(f"{url}: {told(error)}") from error
+            raise NoMoreQuestionsError(f"{url} does not answer: {told(error)}; is the server running?") from error
         except httpx2.HTTPError as error:
-            raise AskAgainError(f"the connection failed: {_told(error)}") from error
+            raise AskAgainError(f"the connection failed: {told(error)}") from error
         except StreamError as error:
             text = self._options.hidden(str(error))
             raise (AskAgainError(text) if error.may_help else WhitedwarfError(text)) from error
@@ -138,35 +136,3 @@ class UrlTarget:
         if listed.status in (401, 403):
             raise self._refusal(listed.status, {}, listed.body, listed.url)
         return listed.names
-
-
-async def _read(response: httpx2.Response, reader: ChatReader) -> None:
-    """The answer as it comes, or as a whole from a server that does not stream."""
-    is_stream = "event-stream" in response.headers.get("content-type", "")
-    lines, whole, num_bytes = EventLines(), bytearray(), 0
-    async for data in response.aiter_bytes():
-        num_bytes += len(data)
-        if num_bytes > _LONGEST_ANSWER:
-            raise WhitedwarfError(f"the server's answer does not end: more than {_LONGEST_ANSWER} bytes came")
-        if not is_stream:
-            whole += data
-            continue
-        for event in lines.feed(data):
-            reader.take(event)
-    if not is_stream:
-        reader.take(whole.decode("utf-8", "replace"))
-    reader.finish()
-
-
-async def _beginning(response: httpx2.Response) -> bytes:
-    """As much of a body as an error takes."""
-    body = bytearray()
-    async for data in response.aiter_bytes():
-        body += data
-        if len(body) > _LONGEST_TOLD:
-            break
-    return bytes(body)
-
-
-def _told(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
