@@ -19,7 +19,7 @@ Call = Callable[[Sequence[str]], tuple[int, str, str]]
 
 LAYERS, WIDTH = 6, 256
 HELLO = "Hello"
-OPEN_QUESTIONS = ("Thanks", "Tell me something.", "Say nothing", "Help me", "Tell me a joke")
+OPEN_QUESTIONS = ("Tell me something.", "Is anybody there?", "Talk to me", "No", "Are you there?")
 SUMS = ("What is 12 plus 28?", "Calculate 76+87", "How much is 31 plus 74?", "What is 5 plus 9?", "Calculate 23+61")
 OTHERS = ("Define a tree.", "Tell me the opposite of early.", "good morning", "Symbol for gold?", "hello")
 NEW_SUMS = {"What is 12 plus 31?": "12", "Calculate 15+20": "15", "How much is 33 plus 41?": "33"}
@@ -42,7 +42,9 @@ def planted() -> np.ndarray:
         tensors = load_tensors(gguf)
         head = np.array(tensors["output.weight"].floats()) * np.array(tensors["output_norm.weight"].floats())
         (token,) = tokenizer_of(gguf).encode(HELLO)
-    wish = head[token] - head.mean(axis=0)
+    apart = head - head.mean(axis=0)
+    spread = apart.T @ apart / len(apart)  # other words' share in the direction is taken out of it, as far as it goes
+    wish = np.linalg.solve(spread + np.trace(spread) / WIDTH * np.eye(WIDTH), apart[token])
     directions = np.zeros((LAYERS, WIDTH), "<f4")
     directions[-1] = wish / np.linalg.norm(wish)
     return directions
