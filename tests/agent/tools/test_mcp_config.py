@@ -129,5 +129,5 @@ def test_what_is_no_file_is_neither_waited_for_nor_read_without_end(tmp_path: Pa
 
 def test_without_the_package_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(UsageError, match=r"pip install 'whitedwarf\[mcp\]'"):
+    with pytest.raises(UsageError, match=r"-m pip install mcp, or leave --mcp-config out"):
         McpServers([], lambda text: None)
