@@ -84,7 +84,7 @@ def specimens() -> dict:
     return found
 
 
-def compile_specimen(name: str, target: str):  # noqa: ANN201 - a triton CompiledKernel
+def compile_specimen(name: str, target: str):
     """Compile one specimen for one of TARGETS."""
     import triton
     from triton.backends.compiler import GPUTarget
@@ -112,7 +112,7 @@ def _compile_job(job: tuple[str, str]) -> Outcome:
     return Outcome(name, time.monotonic() - started, registers, spills, compiled.metadata.shared, is_hot)
 
 
-def _usage(compiled) -> tuple[int, int]:  # noqa: ANN001
+def _usage(compiled) -> tuple[int, int]:
     """(registers, spilled bytes) of a thread."""
     if "cubin" not in compiled.asm:
         text = compiled.asm["amdgcn"]
@@ -124,7 +124,7 @@ def _usage(compiled) -> tuple[int, int]:  # noqa: ANN001
     return int(registers.group(1)), int(stack.group(1))
 
 
-def _cuobjdump(compiled, *options: str) -> str:  # noqa: ANN001
+def _cuobjdump(compiled, *options: str) -> str:
     import triton
 
     program = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
