@@ -70,11 +70,11 @@ def e4m3_codes(x):
 @triton.jit
 def e2m1_codes(x):
     """int32 codes of the nearest of 0, 0.5, 1, 1.5, 2, 3, 4, 6, ties to even codes."""
-    size = tl.abs(x)
-    code = (size > 0.25).to(tl.int32) + (size >= 0.75).to(tl.int32) + (size > 1.25).to(tl.int32)
-    code += (size >= 1.75).to(tl.int32) + (size > 2.5).to(tl.int32) + (size >= 3.5).to(tl.int32)
-    code += (size > 5.0).to(tl.int32)
-    return code | ((bits_of(x) >> 28) & 8)
+    bits = bits_of(x)
+    size = tl.minimum(bits & 0x7FFFFFFF, 0x40C00000)  # 6
+    normal = ((size + 0x1FFFFF + ((size >> 22) & 1)) >> 22) - 252  # 126 << 1: the exponents' biases differ by 126
+    small = bits_of(float_of(size) + 4194304.0) & 3  # 2^22 has steps of 0.5
+    return tl.where(size < 0x3F800000, small, normal) | ((bits >> 28) & 8)
 
 
 @triton.jit
