@@ -3,9 +3,12 @@
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'whitedwarf[cuda]'")
+pytest.importorskip("torch", reason="torch is not installed: pip install 'whitedwarf[cuda]'")
+
+import torch
 
 from oracle.fixtures import oracle_file
+from whitedwarf.errors import OutOfMemoryError
 from whitedwarf.gguf.reader import open_gguf
 from whitedwarf.model.base import Span
 from whitedwarf.model.loading import load_model
@@ -93,7 +96,5 @@ def test_a_device_that_runs_out_of_memory_says_what_to_do() -> None:
     def run(batch: object) -> object:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nmore lines")
 
-    with pytest.raises(
-        OutOfMemoryError, match=r"cpu does not hold this pass: use a smaller --prefill-chunk.*2\.00 GiB\.\)$"
-    ):
+    with pytest.raises(OutOfMemoryError, match=r"cpu does not hold .* --prefill-chunk.*2\.00 GiB\.\)$"):
         TorchOps().passing(run, None)
