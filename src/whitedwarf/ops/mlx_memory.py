@@ -1,8 +1,8 @@
 """Rows of sequences in MLX's memory, which on a Mac is the machine's.
 
 An `mx.array` is a value; assigning to a part of it gives the same Python object a new value, in the old memory where
-nobody else holds that. Two handles on one buffer (model/rows.py, AppendedRows.share) hold one Python object, so both see
-what either writes, as with numpy; a slice keeps the value it was taken of, which numpy's does not: nothing relies on it.
+nobody else holds that. Two handles on one buffer (model/rows.py, AppendedRows.share) hold one Python object, so both
+see what either writes, as with numpy. A slice keeps the value it was taken of, unlike numpy's: nothing relies on that.
 
 Threads: what has not been evaluated can only be evaluated in the thread that asked for it. Everything made here is
 evaluated at once, and a pass evaluates what it wrote (ops/mlx_ops.py, `passing`).

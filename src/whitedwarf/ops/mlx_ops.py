@@ -14,7 +14,6 @@ import mlx.core as mx
 import numpy as np
 import numpy.typing as npt
 
-from whitedwarf.ops import mlx_kernels
 from whitedwarf.ops.base import (
     ByteArray,
     ExpertWeights,
@@ -33,6 +32,7 @@ from whitedwarf.ops.base import (
     Visible,
     Weight,
 )
+from whitedwarf.ops.metal import choice
 from whitedwarf.ops.mlx_memory import MEMORY
 from whitedwarf.ops.mlx_twins import rows as row_twins
 from whitedwarf.ops.mlx_twins.blocks import MlxWeight, weight_of
@@ -55,8 +55,8 @@ class MlxOps:
 
     name = "mlx"
 
-    def __init__(self, kernels: mlx_kernels.Kernels | None = None) -> None:
-        self.kernels = kernels or mlx_kernels.here()
+    def __init__(self, kernels: choice.Kernels | None = None) -> None:
+        self.kernels = kernels or choice.here()
         self._written: dict[int, mx.array] = {}  # buffers of this pass, by identity
         self._tables: dict[int, tuple[IntArray, mx.array]] = {}  # host arrays taken in, by identity
 
@@ -135,9 +135,7 @@ class MlxOps:
         return out
 
     def hyper_head(self, streams: FloatArray, weights: HyperHeadWeights, settings: HyperSettings) -> FloatArray:
-        return self.kernels.hyper_head(
-            streams, _own(weights.mix), weights.base, weights.scale, weights.norm, settings
-        )
+        return self.kernels.hyper_head(streams, _own(weights.mix), weights.base, weights.scale, weights.norm, settings)
 
     def query(self, x: FloatArray, heads: int, turns: FloatArray, epsilon: float) -> FloatArray:
         return row_twins.query(x, heads, turns, epsilon)

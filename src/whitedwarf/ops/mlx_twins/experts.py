@@ -1,5 +1,7 @@
 """Mixture of experts: the SwiGLU blocks that were picked for each row, and the one that every row passes (2.6)."""
 
+import itertools
+
 import mlx.core as mx
 import numpy as np
 
@@ -17,7 +19,7 @@ def routed(
     order = np.argsort(flat, kind="stable")
     bounds = np.flatnonzero(np.diff(flat[order], prepend=-1, append=-1))
     outputs = []
-    for first, end in zip(bounds[:-1], bounds[1:], strict=True):
+    for first, end in itertools.pairwise(bounds):
         expert, places = int(flat[order[first]]), mx.array(order[first:end])
         rows, shares = x[places // used], weights.reshape(-1, 1)[places]
         gates, ups = (row_products(rows, decode(weight.expert(expert))) for weight in (gate, up))

@@ -36,7 +36,7 @@ def index_scores(queries: mx.array, weights: mx.array, keys: mx.array) -> mx.arr
 
 def best(scores: mx.array, counts: mx.array, top: int) -> mx.array:
     """Rows of the `top` highest scores below each count -> (n, top) int32 ascending, padded with -1."""
-    n, width = scores.shape
+    _n, width = scores.shape
     places = mx.arange(width, dtype=mx.int32)
     visible = places < counts[:, None]
     scores = mx.where(visible, scores, -mx.inf)

@@ -24,5 +24,5 @@ def embed(table: MlxWeight, ids: mx.array) -> mx.array:
 
 
 def row_products(x: mx.array, matrix: mx.array) -> mx.array:
-    """(n, in) by (out, in) -> (n, out), each row by itself: a library sums a row of a larger product in another order."""
+    """(n, in) by (out, in) -> (n, out), each row by itself: libraries sum rows of larger products in another order."""
     return (x[:, None, :] @ matrix.T[None])[:, 0]

@@ -18,10 +18,7 @@ def route(
     """Logits (n, E), bias (E,), table (V, k), ids (n,) -> experts (n, k) int32 and their weights (n, k)."""
     softplus = mx.logaddexp(logits, mx.array(0.0))
     scores = mx.where(logits < SMALL_LOGIT, mx.exp(logits * 0.5), mx.sqrt(softplus))
-    if table is not None:
-        experts = table[ids]
-    else:
-        experts = _highest(scores if bias is None else scores + bias, num_used)
+    experts = table[ids] if table is not None else _highest(scores if bias is None else scores + bias, num_used)
     weights = mx.take_along_axis(scores, experts, axis=1)
     if normalise:
         weights = weights / mx.maximum(weights.sum(axis=1, keepdims=True), WEIGHT_SUM_FLOOR)

@@ -1,7 +1,7 @@
 """Norms, rotary turns and stored rows: what ops/rows.py says, in MLX, with the same bytes for the same floats."""
 
-import mlx.core as mx
 import ml_dtypes
+import mlx.core as mx
 import numpy as np
 
 from whitedwarf.ops.base import KEY_BLOCK, KV_BLOCK, RowFormat, RowKind

@@ -4,8 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import mlx.core as mx
-
 from whitedwarf.ops.mlx_twins import attention, experts, hyper, products
 
 Compute = Callable[..., Any]
