@@ -12,10 +12,12 @@ from oracle.engines import logits_of, oracle_model, pieces, run
 from whitedwarf.errors import FileFormatError
 from whitedwarf.model.base import Span
 from whitedwarf.model.batch import Batch
-from whitedwarf.model.steering import Edit, Steering, read_directions, uneven_layers
+from whitedwarf.model.steering import Steering, read_directions, uneven_layers
 from whitedwarf.model.transformer import Transformer
+from whitedwarf.ops.host_arrays import HostArrays
 
 FILES = ["tinyA/tiny-mxfp4.gguf", "tinyQ/tiny-iq2.gguf"]
+HOST_OPS = HostArrays()
 every_file = pytest.mark.parametrize("file", FILES)
 
 
@@ -38,7 +40,7 @@ def test_a_scale_of_1_takes_the_direction_out_and_minus_1_doubles_it() -> None:
     direction = rows[0] / np.linalg.norm(rows[0])
     along = rows @ direction
     for scale in (1.0, -1.0, 0.25):
-        edited = Edit(direction, scale).apply(rows)
+        edited = HOST_OPS.steer(rows, direction, scale)
         np.testing.assert_allclose(edited, rows - scale * np.outer(along, direction), atol=1e-5)
         np.testing.assert_allclose(edited @ direction, (1 - scale) * along, atol=1e-5)
         assert edited.dtype == np.float32
@@ -49,9 +51,9 @@ def test_a_scale_of_1_takes_the_direction_out_and_minus_1_doubles_it() -> None:
 def test_a_row_is_edited_alike_in_any_company(num_rows: int, width: int, seed: int) -> None:
     generator = np.random.default_rng(seed)
     rows = generator.normal(size=(num_rows, width)).astype(np.float32)
-    edit = Edit(generator.normal(size=width).astype(np.float32), 1.5)
-    alone = np.concatenate([edit.apply(rows[i : i + 1].copy()) for i in range(num_rows)])
-    assert (edit.apply(rows) == alone).all()
+    direction = generator.normal(size=width).astype(np.float32)
+    alone = np.concatenate([HOST_OPS.steer(rows[i : i + 1].copy(), direction, 1.5) for i in range(num_rows)])
+    assert (HOST_OPS.steer(rows, direction, 1.5) == alone).all()
 
 
 @every_file

@@ -99,7 +99,7 @@ def run_pass(ops: Ops, sequences: list[Sequence], counts: list[int]) -> np.ndarr
         if first.key.kind is RowKind.PACKED_KEY:
             flat = queries.reshape(len(queries), -1)
             queries = ops.index_query(flat, HEADS, table[positions], first.key)
-        picked = ops.pick(spans, 0, queries, number(inputs(parts, HEADS, 6)), first.key, seen, TOP)
+        picked = ops.pick(spans, 0, queries, number(inputs(parts, HEADS, 6)), first.key, seen, int(seen.max()), TOP)
     rows = ops.kv_rows(
         number(inputs(parts, first.kv.dims, 8)), Draw.seeded(9).floats(64), table[positions], EPSILON, first.kv
     )
@@ -173,6 +173,6 @@ def test_layers_without_pooled_rows_and_strange_numbers_are_refused():
     queries, weights = np.zeros((1, HEADS, 32), np.float32), np.zeros((1, HEADS), np.float32)
     counts = np.array([9], np.int32)
     with pytest.raises(ValueError, match="layer 0 keeps no such rows"):
-        ops.pick(spans, 0, queries, weights, sequence.key, counts, TOP)
+        ops.pick(spans, 0, queries, weights, sequence.key, counts, 9, TOP)
     with pytest.raises(ValueError, match="layer must be 0 to 0; got 1"):
-        ops.pick(spans, 1, queries, weights, sequence.key, counts, TOP)
+        ops.pick(spans, 1, queries, weights, sequence.key, counts, 9, TOP)

@@ -4,7 +4,7 @@ shape (spec/model.md 3)."""
 from whitedwarf.engine.memory import Need
 from whitedwarf.gguf.hparams import Hyperparameters
 from whitedwarf.model.config import ModelConfig
-from whitedwarf.model.state import SequenceState
+from whitedwarf.model.state import LayerState, SequenceState
 
 _F32_BYTES = 4
 _QUANTISED_BYTES = 2  # of an activation as integers with its scales
@@ -17,16 +17,25 @@ SCRATCH_SHARE = 8  # one part in so many of the memory there is may go to the bu
 def memory_need(config: ModelConfig, weights_bytes: int, chunk_tokens: int) -> Need:
     """One sequence's compressed rows and index keys at the allowed context, and the buffers of one prefill chunk."""
     hp, context_length = config.hp, config.context_length
-    rows_bytes = 0
-    for ratio in hp.compress_ratios:
-        if ratio:
-            rows_bytes += context_length // ratio * config.kv_format.row_bytes
-        if ratio == 4:
-            rows_bytes += context_length // ratio * config.key_format.row_bytes
+    rows_bytes = sum(_rows_bytes(config, ratio) for ratio in hp.compress_ratios)
     scratch_bytes = min(chunk_tokens, context_length) * row_scratch_bytes(hp) + _F32_BYTES * hp.vocab_size
     # A state without tokens has its windows and open groups already.
     fixed_bytes = scratch_bytes + SequenceState(config, hp.compress_ratios).size_bytes
     return Need(weights_bytes, rows_bytes, fixed_bytes, context_length)
+
+
+def context_bytes_by_layer(config: ModelConfig, num_layers: int | None = None) -> tuple[int, ...]:
+    """What each layer must remember of one sequence with a full context, an MTP block's behind them (`num_layers`)."""
+    ratios = [*config.hp.compress_ratios, 0][: num_layers or len(config.hp.compress_ratios)]
+    return tuple(LayerState.new(config, ratio).size_bytes + _rows_bytes(config, ratio) for ratio in ratios)
+
+
+def _rows_bytes(config: ModelConfig, ratio: int) -> int:
+    """Compressed rows and index keys of one layer at the allowed context."""
+    if not ratio:
+        return 0
+    row_bytes = config.kv_format.row_bytes + (config.key_format.row_bytes if ratio == 4 else 0)
+    return config.context_length // ratio * row_bytes
 
 
 def row_scratch_bytes(hp: Hyperparameters) -> int:

@@ -72,8 +72,10 @@ class Attention:
 
         self._extend(inputs, batch, layer)
         picked = indexer.pick(ups[0], inputs[-1], batch, layer) if indexer else None
-        counts = batch.windows[self.ratio].counts if self.ratio else None
-        visible = Visible(batch.positions, hp.sliding_window, counts, picked)
+        visible = Visible(batch.positions, hp.sliding_window)
+        if self.ratio:
+            windows = batch.windows[self.ratio]
+            visible = Visible(batch.positions, hp.sliding_window, windows.counts, picked, windows.most)
         heads = ops.attend(batch.spans, layer, queries, rows, self.format, visible, self.sinks, turns)
         return ops.grouped_then_linear(heads, self.output_groups, hp.num_output_groups, self.output)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -42,13 +42,18 @@ class Windows:
     """What a pass means to the layers of one ratio: compressed rows visible after it, and windows that close in it."""
 
     counts: IntArray  # (n,) those closed by a query's own token or earlier (2.3)
-    turns: Turns  # (windows, rope/2, 2) at their first positions, span after span
+    turns: Turns  # (windows or more, rope/2, 2) at their first positions, span after span
+    most: int  # no count is larger
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """All rows of a pass. `turns` and `compressed_turns` are the two rotary tables at these positions."""
+    """All rows of a pass. `turns` and `compressed_turns` are the two rotary tables at these positions.
 
+    Its arrays are the backend's.
+    """
+
+    ops: Ops
     parts: tuple[Part, ...]
     spans: Spans  # the backend's own handle on `parts`
     ids: Ids  # (n,)
@@ -56,27 +61,69 @@ class Batch:
     turns: Turns  # (n, rope/2, 2)
     compressed_turns: Turns  # (n, rope/2, 2)
     windows: Mapping[int, Windows]  # by ratio
+    wanted: tuple[range, ...]  # rows whose logits are wanted, span by span
     observe: Observer | None = None
 
     @classmethod
     def of(
-        cls, spans: Sequence[Span], ops: Ops, plain: Rope, compressed: Rope, observe: Observer | None = None
+        cls,
+        spans: Sequence[Span],
+        ops: Ops,
+        plain: Rope,
+        compressed: Rope,
+        vocab_size: int,
+        observe: Observer | None = None,
     ) -> "Batch":
-        """Makes room in every span's state, too."""
+        """Makes room in every span's state, too; UsageError for an id outside the vocabulary."""
+        ids = np.concatenate([span.ids for span in spans]).astype(np.int32, copy=False)
+        check_ids(ids, vocab_size)
         parts = tuple(_parts(spans))
         for part in parts:
             part.state.make_room(part.num_tokens)
-        ids = np.concatenate([span.ids for span in spans]).astype(np.int32, copy=False)
         positions = _positions(parts, len(ids))
+        ratios = sorted({ratio for ratio in parts[0].state.ratios if ratio})
+        counts = [(positions + np.int32(1)) // np.int32(ratio) for ratio in ratios]
+        closed = [compressed.turns(_closed(parts, ratio, ops)) for ratio in ratios]
         turns = plain.turns(positions), compressed.turns(positions)
-        ratios = {ratio for ratio in parts[0].state.ratios if ratio}
-        windows = {ratio: _windows(parts, positions, ratio, compressed) for ratio in ratios}
-        return cls(parts, ops.spans(parts), ids, positions, *turns, windows, observe)
+        taken_in: tuple[Any, ...] = ops.arrays(ids, positions, *turns, *counts, *closed)
+        of_ratios = zip(ratios, taken_in[4 : 4 + len(ratios)], taken_in[4 + len(ratios) :], counts, strict=True)
+        return cls(
+            ops=ops,
+            parts=parts,
+            spans=ops.spans(parts),
+            ids=taken_in[0],
+            positions=taken_in[1],
+            turns=taken_in[2],
+            compressed_turns=taken_in[3],
+            windows={
+                ratio: Windows(visible, closing, ops.visible_rows(int(host.max())))
+                for ratio, visible, closing, host in of_ratios
+            },
+            wanted=tuple(_wanted_rows(span, part.rows) for span, part in zip(spans, parts, strict=True)),
+            observe=observe,
+        )
 
-    def watch(self, name: str, layer: int, rows: np.ndarray) -> None:
+    @property
+    def is_decode(self) -> bool:
+        """See ops/base.py, Pass."""
+        return self.observe is None and all(part.num_tokens == len(rows) == 1 for part, rows in self._pairs)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return (len(self.parts), *(windows.most for windows in self.windows.values()))
+
+    @property
+    def wanted_rows(self) -> list[int]:
+        return [row for rows in self.wanted for row in rows]
+
+    @property
+    def _pairs(self) -> Iterator[tuple[Part, range]]:
+        return zip(self.parts, self.wanted, strict=True)
+
+    def watch(self, name: str, layer: int, rows: Any) -> None:
         """Show rows to the observer, if there is one: a copy, because operations may use their memory again."""
         if self.observe is not None:
-            self.observe(name, layer, rows.copy())
+            self.observe(name, layer, np.array(self.ops.host(rows)))
 
 
 def check_ids(ids: Ids, vocab_size: int) -> None:
@@ -94,8 +141,22 @@ def _positions(parts: Sequence[Part], num_rows: int) -> IntArray:
     return np.concatenate([np.arange(part.start, part.end, dtype=np.int32) for part in parts])
 
 
-def _windows(parts: Sequence[Part], positions: IntArray, ratio: int, rope: Rope) -> Windows:
-    return Windows((positions + np.int32(1)) // np.int32(ratio), rope.turns(closed_windows(parts, ratio)))
+def _closed(parts: Sequence[Part], ratio: int, ops: Ops) -> IntArray:
+    """First positions of the windows that close, followed by zeros for those for which the backend wants room."""
+    closed = closed_windows(parts, ratio)
+    padded = np.zeros(ops.closing_windows(len(closed), len(parts), parts[-1].rows.stop), np.int32)
+    padded[: len(closed)] = closed
+    return padded
+
+
+def _wanted_rows(span: Span, rows: slice) -> range:
+    match span.logits:
+        case "all":
+            return range(rows.start, rows.stop)
+        case "last":
+            return range(rows.stop - 1, rows.stop)
+        case _:
+            return range(0)
 
 
 def _parts(spans: Sequence[Span]) -> Iterator[Part]:

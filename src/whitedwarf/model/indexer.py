@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from whitedwarf.model.batch import Batch
+from whitedwarf.model.batch import Batch, Windows
 from whitedwarf.model.compressor import Compressor
 from whitedwarf.model.config import ModelConfig
 from whitedwarf.model.parameters import Parameters
@@ -40,16 +40,17 @@ class Indexer:
 
     def has_choice(self, batch: Batch) -> bool:
         """Whether any query sees more rows than it may attend to; where none does, nothing is scored."""
-        return bool(self._counts(batch).max() > self.top)
+        return self._windows(batch).most > self.top
 
     def pick(self, flat: FloatArray, weights: FloatArray, batch: Batch, layer: int) -> IntArray | None:
         """Queries (n, heads d) and head weights (n, heads) -> the compressed rows each query attends to; None = all."""
         queries = self.ops.index_query(flat, self.num_heads, batch.compressed_turns, self.format)
-        weights = weights * weights.dtype.type(self.scale)
-        picked = self.ops.pick(batch.spans, layer, queries, weights, self.format, self._counts(batch), self.top)
+        weights = weights * self.scale
+        counts, most = self._windows(batch).counts, self._windows(batch).most
+        picked = self.ops.pick(batch.spans, layer, queries, weights, self.format, counts, most, self.top)
         if picked is not None:
             batch.watch("index_picked", layer, picked)
         return picked
 
-    def _counts(self, batch: Batch) -> IntArray:
-        return batch.windows[self.compressor.pooling.ratio].counts
+    def _windows(self, batch: Batch) -> Windows:
+        return batch.windows[self.compressor.pooling.ratio]

@@ -49,4 +49,4 @@ class Layer:
     def _edited(self, name: str, added: FloatArray, batch: Batch, edit: Edit | None) -> FloatArray:
         """What a part adds to the streams (n, D), steered; observers see it as the part gave it."""
         batch.watch(name, self.index, added)
-        return added if edit is None else edit.apply(added)
+        return added if edit is None else self.ops.steer(added, edit.direction, edit.scale)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from whitedwarf.model.base import Logits, Span
-from whitedwarf.model.batch import Batch, check_ids
+from whitedwarf.model.batch import Batch
 from whitedwarf.model.layer import Layer
 from whitedwarf.model.parameters import Parameters
 from whitedwarf.model.state import SequenceState
@@ -55,18 +55,18 @@ class MtpBlock:
         )
 
     def new_state(self) -> SequenceState:
-        return SequenceState(self.main.config, (0,))
+        return SequenceState(self.main.config, (0,), self.main.ops.memory)
 
     def forward(self, spans: Sequence[Span], streams: FloatArray) -> MtpOutput:
         """spans: the tokens at p+1 with this block's own states; streams (n, S, D): the main model's rows at p."""
         main = self.main
-        batch = Batch.of(spans, main.ops, main.plain_rope, main.compressed_rope)
-        check_ids(batch.ids, main.config.vocab_size)
+        batch = Batch.of(spans, main.ops, main.plain_rope, main.compressed_rope, main.config.vocab_size)
         after = self.layer.forward(self._join(batch, streams), batch)
         for part in batch.parts:
             part.state.advance(part.num_tokens)
         mixed = main.ops.hyper_head(after, self.head_hyper, main.config.hyper)
-        return MtpOutput(main.ops.linear(mixed, main.head).astype(np.float32, copy=False), after)
+        logits = main.ops.host(main.ops.linear(mixed, main.head))
+        return MtpOutput(logits.astype(np.float32, copy=False), after)
 
     def _join(self, batch: Batch, streams: FloatArray) -> FloatArray:
         """Token and state, normed and projected, added in every stream."""

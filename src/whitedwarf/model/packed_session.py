@@ -23,7 +23,7 @@ class PackedArrays:
     model: Transformer
 
     def of(self, snapshot: StateSnapshot) -> Iterator[LayerArrays]:
-        """The arrays of every layer: views."""
+        """The arrays of every layer, numpy's: views where the state lies there."""
         layers = zip(self.model.config.hp.compress_ratios, snapshot.layers, strict=True)
         return (self._layer(ratio, state, snapshot.position) for ratio, state in layers)
 
@@ -32,19 +32,20 @@ class PackedArrays:
         ratios, layers = self.model.config.hp.compress_ratios, list(layers)
         if len(layers) != len(ratios):
             raise ValueError(f"the model has {len(ratios)} layers, the arrays are of {len(layers)}")
-        states = (self._state(ratio, arrays, position) for ratio, arrays in zip(ratios, layers, strict=True))
-        return StateSnapshot(position, ratios, tuple(states))
+        states = tuple(self._state(index, arrays, position) for index, arrays in enumerate(layers))
+        return StateSnapshot(position, ratios, states)
 
     def _layer(self, ratio: int, state: LayerState, position: int) -> LayerArrays:
         arrays: LayerArrays = (held(state.window, position - self._live(position), position),)
         for part in state.compressors:
             start = Frontier.at(position, ratio).start
-            rows = part.rows.upto(position // ratio)
+            rows = part.rows.memory.to_host(part.rows.upto(position // ratio))
             arrays += rows, held(part.values, start, position), held(part.gates, start, position)
         return arrays
 
-    def _state(self, ratio: int, arrays: LayerArrays, position: int) -> LayerState:
-        state = LayerState.new(self.model.config, ratio)
+    def _state(self, index: int, arrays: LayerArrays, position: int) -> LayerState:
+        ratio = self.model.config.hp.compress_ratios[index]
+        state = LayerState.new(self.model.config, ratio, self.model.ops.memory(index))
         parts = list(state.compressors)
         if len(arrays) != 1 + 3 * len(parts):
             raise ValueError(f"a layer of ratio {ratio} has {1 + 3 * len(parts)} arrays, not {len(arrays)}")
@@ -66,7 +67,8 @@ def _fill(state: CompressorState, ratio: int, arrays: LayerArrays, position: int
     check_shape(rows, (position // ratio, row_bytes), "compressed rows")
     check_shape(values, (position - start, width), "values of open windows")
     check_shape(gates, (position - start, width), "gates of open windows")
-    state.rows = AppendedRows(row_bytes)
-    state.rows.extend(0, rows)
+    memory = state.rows.memory
+    state.rows = AppendedRows(row_bytes, memory)
+    state.rows.extend(0, memory.to_device(rows))
     start_at(state.values, start, values)
     start_at(state.gates, start, gates)

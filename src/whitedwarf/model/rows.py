@@ -3,17 +3,14 @@
 Neither computes anything, and neither counts: how many rows there are follows from the sequence's position. `extend`
 writes over whatever lies at or after the given index, so a rolled-back or failed pass needs no clean-up. `make_room`
 promises that the next rows can be written where they belong without anything being moved: a backend may then do that
-itself, through `buffer`.
+itself, through `buffer`. The buffers are arrays of the memory they are made in: numpy's, or a device's.
 """
-
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from whitedwarf.ops.spans import SLACK_ROWS
+from whitedwarf.ops.spans import HOST, SLACK_ROWS, Array, RowMemory
 
-Array = npt.NDArray[Any]
 FIRST_CAPACITY = 64
 
 
@@ -24,10 +21,12 @@ class SlidingRows:
     the slack: then only their end is kept, and `replaced` says from where on.
     """
 
-    def __init__(self, keep: int, width: int, dtype: npt.DTypeLike) -> None:
+    def __init__(self, keep: int, width: int, dtype: npt.DTypeLike, memory: RowMemory = HOST) -> None:
         self.keep = keep
         self.first = 0
-        self.buffer = np.empty((keep + SLACK_ROWS, width), dtype)
+        self.memory = memory
+        self.buffer = memory.empty(keep + SLACK_ROWS, width, dtype)
+        self._dtype = np.dtype(dtype)
 
     @property
     def room_end(self) -> int:
@@ -37,7 +36,7 @@ class SlidingRows:
     def make_room(self, index: int, num_rows: int) -> None:
         """Move what must survive to the front where `num_rows` at `index` would not fit. Longer ones never do."""
         if num_rows <= SLACK_ROWS and index + num_rows > self.room_end:
-            rows = self.newest(index).copy()
+            rows = self.memory.copy(self.newest(index))
             self.buffer[: len(rows)] = rows
             self.first = index - len(rows)
 
@@ -65,7 +64,7 @@ class SlidingRows:
 
     def copy(self, end: int) -> "SlidingRows":
         """An independent copy of the newest rows before `end`."""
-        other = SlidingRows(self.keep, self.buffer.shape[1], self.buffer.dtype)
+        other = SlidingRows(self.keep, self.buffer.shape[1], self._dtype, self.memory)
         rows = self.newest(end)
         other.buffer[: len(rows)] = rows
         other.first = end - len(rows)
@@ -75,7 +74,8 @@ class SlidingRows:
         """An independent copy without room for more: to be kept, and copied before it is used."""
         other = SlidingRows.__new__(SlidingRows)
         rows = self.newest(end)
-        other.keep, other.buffer, other.first = self.keep, rows.copy(), end - len(rows)
+        other.keep, other.buffer, other.first = self.keep, self.memory.copy(rows), end - len(rows)
+        other.memory, other._dtype = self.memory, self._dtype
         return other
 
     @property
@@ -91,7 +91,7 @@ class SlidingRows:
     def _replace(self, index: int, rows: Array) -> tuple[Array, int]:
         """A chunk longer than the slack: join outside the buffer, then keep only its end."""
         old = self.newest(index)
-        joined = np.concatenate([old, rows])
+        joined = self.memory.join(old, rows)
         self.replaced(index, len(rows))
         kept = joined[-self.keep :]
         self.buffer[: len(kept)] = kept
@@ -104,8 +104,9 @@ class AppendedRows:
     Only the owner of a buffer writes into it, and only at or after `frozen`; everybody else copies first.
     """
 
-    def __init__(self, row_bytes: int) -> None:
-        self.buffer = np.empty((FIRST_CAPACITY, row_bytes), np.uint8)
+    def __init__(self, row_bytes: int, memory: RowMemory = HOST) -> None:
+        self.memory = memory
+        self.buffer = memory.empty(FIRST_CAPACITY, row_bytes, np.uint8)
         self._frozen = 0
         self._is_owner = True
 
@@ -127,14 +128,15 @@ class AppendedRows:
     def share(self, count: int) -> "AppendedRows":
         """A second handle on the first `count` rows; neither side will overwrite them."""
         other = AppendedRows.__new__(AppendedRows)
-        other.buffer, other._frozen, other._is_owner = self.buffer, count, False
+        other.memory, other.buffer, other._frozen, other._is_owner = self.memory, self.buffer, count, False
         self._frozen = max(self._frozen, count)
         return other
 
     def packed(self, count: int) -> "AppendedRows":
         """The first `count` rows in a buffer just long enough."""
         other = AppendedRows.__new__(AppendedRows)
-        other.buffer, other._frozen, other._is_owner = self.buffer[:count].copy(), count, False
+        other.memory, other._frozen, other._is_owner = self.memory, count, False
+        other.buffer = self.memory.copy(self.buffer[:count])
         return other
 
     @property
@@ -147,6 +149,6 @@ class AppendedRows:
         return self.buffer.nbytes
 
     def _move(self, count: int, capacity: int) -> None:
-        buffer = np.empty((capacity, self.buffer.shape[1]), np.uint8)
+        buffer = self.memory.empty(capacity, self.buffer.shape[1], np.uint8)
         buffer[:count] = self.buffer[:count]
         self.buffer, self._frozen, self._is_owner = buffer, 0, True

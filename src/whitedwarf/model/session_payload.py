@@ -16,11 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from whitedwarf.model.compressor import Compressor
-from whitedwarf.model.rows import AppendedRows, Array, SlidingRows
+from whitedwarf.model.rows import AppendedRows, SlidingRows
 from whitedwarf.model.state import CompressorState, LayerState, StateSnapshot
 from whitedwarf.model.transformer import Transformer
 from whitedwarf.ops.base import RowFormat, Rows
 from whitedwarf.ops.rows import encode_stored
+from whitedwarf.ops.spans import Array
 
 EMPTY_SCORE = np.float32(-1e30)  # of a frontier's slot that no token has filled: no share of any average
 
@@ -63,14 +64,16 @@ class SessionArrays:
 
     def _compressed(self, compressor: Compressor, state: CompressorState, position: int) -> LayerArrays:
         frontier = Frontier.at(position, compressor.pooling.ratio)
-        rows = self._decoded(state.rows.upto(position // compressor.pooling.ratio), compressor.pooling.format)
+        made = state.rows.memory.to_host(state.rows.upto(position // compressor.pooling.ratio))
+        rows = self._decoded(made, compressor.pooling.format)
         values = held(state.values, frontier.start, position)
         gates = held(state.gates, frontier.start, position)
-        scores = gates + frontier.of_positions(compressor.pooling.ape.astype(np.float32))
+        scores = gates + frontier.of_positions(self._ape(compressor))
         return rows, frontier.filled(values, np.float32(0)), frontier.filled(scores, EMPTY_SCORE)
 
     def _state(self, index: int, arrays: LayerArrays, position: int) -> LayerState:
-        state = LayerState.new(self.model.config, self.model.config.hp.compress_ratios[index])
+        ratio, memory = self.model.config.hp.compress_ratios[index], self.model.ops.memory(index)
+        state = LayerState.new(self.model.config, ratio, memory)
         parts = self._compressors(index, state)
         if len(arrays) != 1 + 3 * len(parts):
             raise ValueError(f"layer {index} has {1 + 3 * len(parts)} arrays, not {len(arrays)}")
@@ -89,15 +92,21 @@ class SessionArrays:
         check_shape(rows, (position // compressor.pooling.ratio, format.dims), "compressed rows")
         check_shape(values, shape, "the frontier's values")
         check_shape(scores, shape, "the frontier's scores")
-        state.rows = AppendedRows(format.row_bytes)
-        state.rows.extend(0, encode_stored(rows, format))
-        ape = frontier.of_positions(compressor.pooling.ape.astype(np.float32))
+        memory = state.rows.memory
+        state.rows = AppendedRows(format.row_bytes, memory)
+        state.rows.extend(0, memory.to_device(encode_stored(rows, format)))
+        ape = frontier.of_positions(self._ape(compressor))
         start_at(state.values, frontier.start, values[frontier.live])
         start_at(state.gates, frontier.start, without(scores[frontier.live], ape))
 
+    def _ape(self, compressor: Compressor) -> Floats:
+        ape: Floats = self.model.ops.host(compressor.pooling.ape).astype(np.float32)
+        return ape
+
     def _decoded(self, data: Array, format: RowFormat) -> Floats:
-        decoded = self.model.ops.decode_rows(Rows(format, np.ascontiguousarray(data), 0))
-        return decoded.astype(np.float32, copy=False)
+        ops = self.model.ops
+        rows = ops.memory(0).to_device(np.ascontiguousarray(data))
+        return ops.host(ops.decode_rows(Rows(format, rows, 0))).astype(np.float32, copy=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,18 +154,18 @@ def without(scores: Floats, ape: Floats) -> Floats:
 
 
 def held(rows: SlidingRows, start: int, end: int) -> Array:
-    """The rows of positions start..end of a window that goes up to `end`."""
+    """The rows of positions start..end of a window that goes up to `end`, as numpy's."""
     newest = rows.newest(end)
     first = end - len(newest)
     if not first <= start <= end:
         raise ValueError(f"rows {first}..{end} are held, asked for {start}..{end}")
-    return newest[start - first :]
+    return rows.memory.to_host(newest[start - first :])
 
 
 def start_at(rows: SlidingRows, index: int, data: Array) -> None:
     """Make empty rows hold `data`, the first of them at `index`."""
     rows.first = index
-    rows.extend(index, data)
+    rows.extend(index, rows.memory.to_device(data))
 
 
 def check_shape(array: Array, shape: tuple[int, int], what: str) -> None:

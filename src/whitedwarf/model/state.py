@@ -6,7 +6,7 @@ alone, so a small step back is arithmetic, and no layer is told that a token has
 snapshot, which copies the few sliding rows and shares the appended ones.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,7 @@ from whitedwarf.model.base import Snapshot
 from whitedwarf.model.config import ModelConfig
 from whitedwarf.model.rows import AppendedRows, SlidingRows
 from whitedwarf.ops.base import RowFormat
+from whitedwarf.ops.spans import HOST, RowMemory
 
 ROLLBACK_TOKENS = 16  # the longest speculative draft
 
@@ -28,13 +29,12 @@ class CompressorState:
     rows: AppendedRows
 
     @classmethod
-    def new(cls, ratio: int, format: RowFormat) -> "CompressorState":
+    def new(cls, ratio: int, format: RowFormat, memory: RowMemory = HOST) -> "CompressorState":
         overlap = 2 if ratio == 4 else 1
         keep = overlap * ratio + ROLLBACK_TOKENS
         width = overlap * format.dims
-        return cls(
-            SlidingRows(keep, width, np.float32), SlidingRows(keep, width, np.float32), AppendedRows(format.row_bytes)
-        )
+        values, gates = (SlidingRows(keep, width, np.float32, memory) for _ in range(2))
+        return cls(values, gates, AppendedRows(format.row_bytes, memory))
 
     def make_room(self, position: int, num_tokens: int, ratio: int) -> int:
         """For the next tokens; returns up to which position there is room now."""
@@ -70,11 +70,11 @@ class LayerState:
     indexer: CompressorState | None
 
     @classmethod
-    def new(cls, config: ModelConfig, ratio: int) -> "LayerState":
+    def new(cls, config: ModelConfig, ratio: int, memory: RowMemory = HOST) -> "LayerState":
         return cls(
-            SlidingRows(config.hp.sliding_window + ROLLBACK_TOKENS, config.kv_format.row_bytes, np.uint8),
-            CompressorState.new(ratio, config.kv_format) if ratio else None,
-            CompressorState.new(ratio, config.key_format) if ratio == 4 else None,
+            SlidingRows(config.hp.sliding_window + ROLLBACK_TOKENS, config.kv_format.row_bytes, np.uint8, memory),
+            CompressorState.new(ratio, config.kv_format, memory) if ratio else None,
+            CompressorState.new(ratio, config.key_format, memory) if ratio == 4 else None,
         )
 
     def make_room(self, position: int, num_tokens: int, ratio: int) -> int:
@@ -165,12 +165,14 @@ class StateSnapshot:
 
 
 class SequenceState:
-    """The live KV state of one sequence."""
+    """The live KV state of one sequence; `memory` says where a layer's rows lie."""
 
-    def __init__(self, config: ModelConfig, ratios: tuple[int, ...]) -> None:
+    def __init__(
+        self, config: ModelConfig, ratios: tuple[int, ...], memory: Callable[[int], RowMemory] = lambda layer: HOST
+    ) -> None:
         self.position = 0
         self.ratios = ratios
-        self.layers = [LayerState.new(config, ratio) for ratio in ratios]
+        self.layers = [LayerState.new(config, ratio, memory(layer)) for layer, ratio in enumerate(ratios)]
         self.bound: object | None = None  # a backend's own view of the buffers; see ops/spans.py
         self._oldest = 0  # no position before this one can be returned to
         self._room = range(0)  # positions whose rows can be written where they belong

@@ -14,11 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from whitedwarf.errors import FileFormatError
-from whitedwarf.ops.base import FloatArray
+from whitedwarf.ops.base import FloatArray, Ops
 
 MAX_SCALE = 100.0
 UNIT_TOLERANCE = 1e-3
-BLOCK_ROWS = 16  # small enough that what lies between stays in the nearest caches
 _F32 = np.dtype("<f4")
 
 Directions = npt.NDArray[np.float32]  # (layers, D)
@@ -28,19 +27,12 @@ Directions = npt.NDArray[np.float32]  # (layers, D)
 class Edit:
     """What is done to one part's output in one layer."""
 
-    direction: npt.NDArray[np.float32]  # (D,)
+    direction: FloatArray  # (D,)
     scale: float
 
-    def apply(self, y: FloatArray) -> FloatArray:
-        """(n, D) -> (n, D), a new array."""
-        edited = np.empty_like(y)
-        scale = y.dtype.type(self.scale)
-        for start in range(0, len(y), BLOCK_ROWS):
-            rows = y[start : start + BLOCK_ROWS]
-            # A sum along each row, not a product of matrices: BLAS sums in another order for another number of rows.
-            along = scale * (rows * self.direction).sum(axis=1, keepdims=True)
-            np.subtract(rows, along * self.direction, out=edited[start : start + BLOCK_ROWS])
-        return edited
+    def taken_in(self, ops: Ops) -> "Edit":
+        """The same for this backend."""
+        return Edit(ops.parameter(self.direction), self.scale)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,6 +41,11 @@ class LayerEdits:
 
     attention: Edit | None = None
     ffn: Edit | None = None
+
+    def taken_in(self, ops: Ops) -> "LayerEdits":
+        """The same for this backend."""
+        attention, ffn = (edit and edit.taken_in(ops) for edit in (self.attention, self.ffn))
+        return LayerEdits(attention, ffn)
 
 
 NO_EDITS = LayerEdits()

@@ -10,7 +10,7 @@ from itertools import accumulate
 import numpy as np
 
 from whitedwarf.model.base import Logits, Span
-from whitedwarf.model.batch import Batch, Observer, check_ids
+from whitedwarf.model.batch import Batch, Observer
 from whitedwarf.model.config import ModelConfig
 from whitedwarf.model.layer import Layer
 from whitedwarf.model.parameters import Parameters
@@ -53,25 +53,26 @@ class Transformer:
     def steered(self, steering: Steering | None) -> "Transformer":
         """The same weights under this steering instead of its own: another model, whose states are not this one's."""
         edits = [NO_EDITS if steering is None else steering.edits(layer.index) for layer in self.layers]
+        edits = [edit.taken_in(self.ops) for edit in edits]
         layers = tuple(replace(layer, edits=edit) for layer, edit in zip(self.layers, edits, strict=True))
         return replace(self, layers=layers, steering=steering)
 
     def new_state(self) -> SequenceState:
-        return SequenceState(self.config, self.config.hp.compress_ratios)
+        return SequenceState(self.config, self.config.hp.compress_ratios, self.ops.memory)
 
     def forward(self, spans: Sequence[Span], observe: Observer | None = None) -> list[Logits]:
         """Run all spans in one pass; see model/base.py."""
         batch = self._batch(spans, observe)
-        streams = self.streams(batch)
-        logits = self._logits(streams, spans, batch)
+        logits = self.ops.host(self.ops.passing(self._logits, batch)).astype(np.float32, copy=False)
         for part in batch.parts:
             part.state.advance(part.num_tokens)
-        return logits
+        ends = accumulate(map(len, batch.wanted))
+        return [logits[end - len(rows) : end] for rows, end in zip(batch.wanted, ends, strict=True)]
 
     def streams(self, batch: Batch) -> FloatArray:
         """The four streams of every row after the last layer (n, S, D)."""
         embedded = self.ops.embed(self.embedding, batch.ids)
-        streams = np.repeat(embedded[:, None, :], self.config.hp.hc_streams, axis=1)
+        streams = self.ops.spread(embedded, self.config.hp.hc_streams)
         for layer in self.layers:
             streams = layer.forward(streams, batch)
         batch.watch("streams", len(self.layers), streams)
@@ -82,29 +83,16 @@ class Transformer:
             raise ValueError("a forward pass needs at least one span, and every span at least one token")
         if len({id(span.state) for span in spans}) != len(spans):
             raise ValueError("two spans of one pass share a state: join them into one span")
-        batch = Batch.of(spans, self.ops, self.plain_rope, self.compressed_rope, observe)
-        check_ids(batch.ids, self.config.vocab_size)
-        return batch
+        ropes = self.plain_rope, self.compressed_rope
+        return Batch.of(spans, self.ops, *ropes, self.config.vocab_size, observe)
 
-    def _logits(self, streams: FloatArray, spans: Sequence[Span], batch: Batch) -> list[Logits]:
-        """Head over the wanted rows only, all spans in one product (2.8)."""
-        wanted = [_wanted_rows(span, part.rows) for span, part in zip(spans, batch.parts, strict=True)]
-        ends = list(accumulate(map(len, wanted)))
-        if ends[-1] == 0:
-            return [np.empty((0, self.config.vocab_size), np.float32) for _ in spans]
-        if ends[-1] < len(streams):
-            streams = np.ascontiguousarray(streams[[row for rows in wanted for row in rows]])
+    def _logits(self, batch: Batch) -> FloatArray:
+        """Head over the wanted rows only, all spans in one product (2.8): (wanted, V), the backend's."""
+        streams, wanted = self.streams(batch), batch.wanted_rows
+        if not wanted:
+            return np.empty((0, self.config.vocab_size), np.float32)
+        if len(wanted) < len(streams):
+            streams = self.ops.take_rows(streams, wanted)
         mixed = self.ops.hyper_head(streams, self.head_hyper, self.config.hyper)
         batch.watch("head_input", len(self.layers), mixed)
-        logits = self.ops.linear(mixed, self.head).astype(np.float32, copy=False)
-        return [logits[end - len(rows) : end] for rows, end in zip(wanted, ends, strict=True)]
-
-
-def _wanted_rows(span: Span, rows: slice) -> range:
-    match span.logits:
-        case "all":
-            return range(rows.start, rows.stop)
-        case "last":
-            return range(rows.stop - 1, rows.stop)
-        case _:
-            return range(0)
+        return self.ops.linear(mixed, self.head)

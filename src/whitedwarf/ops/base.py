@@ -5,22 +5,27 @@ arithmetic. Arrays are C-contiguous. n = rows of the batch, D = hidden size, S =
 G = output groups.
 
 Promises every backend keeps:
-* a row's result does not depend on the other rows of the call, on their number, or on the number of threads;
-* float tolerance against ops/reference.py in float64: 1e-5 of the result's norm where the weights are used as floats;
+* a row's result does not depend on the other rows of the call, on their number, or on the number of threads; where a
+  device multiplies many rows otherwise than few (ops/triton/), that holds among few and among many;
+* float tolerance against ops/reference.py in float64: 1e-5 of the result's norm where the weights are used as floats,
+  6e-3 where the inputs of a product are rounded to bf16;
 * stored rows (`RowFormat`) decode to the same numbers in every backend.
+
+The arrays are numpy's, or what a backend has in their place: the model only hands them on, asks for their shape and
+`len`, cuts rows and multiplies by numbers.
 
 Sections in parentheses are those of the fact sheet of the network: the paper's equations in plain numbers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from whitedwarf.ops.spans import Pool, SpanRows, Spans
+from whitedwarf.ops.spans import Pool, RowMemory, SpanRows, Spans
 from whitedwarf.weights.tensors import Tensor
 
 FloatArray = npt.NDArray[np.floating]
@@ -169,11 +174,28 @@ class Visible:
     window: int
     counts: IntArray | None = None  # (n,) compressed rows visible
     picked: IntArray | None = None  # (n, k) ascending compressed rows, padded with -1; None = all below counts
+    most: int = 0  # no count is larger
 
     def of(self, rows: slice) -> "Visible":
         """The same of some queries."""
         counts = None if self.counts is None else self.counts[rows]
-        return Visible(self.positions[rows], self.window, counts, None if self.picked is None else self.picked[rows])
+        picked = None if self.picked is None else self.picked[rows]
+        return Visible(self.positions[rows], self.window, counts, picked, self.most)
+
+
+class Pass(Protocol):
+    """What a backend may know of a pass as a whole."""
+
+    @property
+    def is_decode(self) -> bool:
+        """One new token of every sequence, whose logits are wanted, and nobody looks on."""
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Numbers that decide its shapes beside the number of sequences."""
+
+
+P = TypeVar("P", bound=Pass)
 
 
 class Ops(Protocol):
@@ -188,8 +210,38 @@ class Ops(Protocol):
     def vector(self, tensor: Tensor) -> FloatArray:
         """Decode a small parameter to a float array of the backend's working precision."""
 
+    def parameter(self, values: FloatArray) -> FloatArray:
+        """Numbers that stay, such as a direction to steer along, as an array of the backend."""
+
+    def memory(self, layer: int) -> RowMemory:
+        """Where this layer's rows of a sequence lie."""
+
+    def arrays(self, *values: npt.NDArray[np.generic]) -> tuple[npt.NDArray[np.generic], ...]:
+        """Numbers of a pass as arrays of the backend, which are good until the next pass begins."""
+
+    def host(self, x: FloatArray) -> FloatArray:
+        """Numbers of the backend as numpy's; may be the same memory."""
+
+    def visible_rows(self, count: int) -> int:
+        """For how many compressed rows a pass should be made that looks at `count`: as many, or a few more."""
+
+    def closing_windows(self, count: int, num_spans: int, num_rows: int) -> int:
+        """Likewise for `count` windows that close in a pass of so many spans and rows."""
+
+    def passing(self, run: Callable[[P], FloatArray], batch: P) -> FloatArray:
+        """run(batch), or what comes to the same: a recording of it with the numbers of this pass."""
+
     def embed(self, table: Weight, ids: IntArray) -> FloatArray:
         """Rows `ids` of the (V, D) table -> (n, D)."""
+
+    def spread(self, x: FloatArray, streams: int) -> FloatArray:
+        """(n, D) -> (n, S, D), the same in every stream."""
+
+    def take_rows(self, x: FloatArray, rows: Sequence[int]) -> FloatArray:
+        """x[rows]."""
+
+    def steer(self, y: FloatArray, direction: FloatArray, scale: float) -> FloatArray:
+        """y - scale * v * (v . y) for every row (n, D), a new array."""
 
     def linear(self, x: FloatArray, weight: Weight) -> FloatArray:
         """(n, in) by (out, in) -> (n, out)."""
@@ -299,7 +351,8 @@ class Ops(Protocol):
     ) -> None:
         """Put every span's values and gates (n, c d) behind its earlier ones, and append a row for each closed window.
 
-        `compress` span by span; turns: (windows, rope/2, 2) at the first positions of the windows, span after span.
+        `compress` span by span; turns: (closing_windows, rope/2, 2) at the first positions of the windows, span after
+        span.
         """
 
     def pick(
@@ -310,9 +363,10 @@ class Ops(Protocol):
         weights: FloatArray,
         format: RowFormat,
         counts: IntArray,
+        most: int,
         top: int,
     ) -> IntArray | None:
-        """`index_pick` span by span; None = everybody may see all that is visible to it."""
+        """`index_pick` span by span, no count above `most`; None = everybody may see all that is visible to it."""
 
     def attend(
         self,

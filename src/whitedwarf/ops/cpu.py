@@ -32,6 +32,7 @@ from whitedwarf.ops.base import (
     Weight,
 )
 from whitedwarf.ops.buffers import Buffers
+from whitedwarf.ops.host_arrays import HostArrays
 from whitedwarf.ops.spans import SLACK_ROWS, NewestRows, Pool, PooledStore, SpanRows, Spans, Stores, store_of
 from whitedwarf.weights.tensors import Tensor
 
@@ -60,7 +61,7 @@ class CpuSpans:
     long_parts: tuple[SpanRows, ...]  # of more rows than buffers have slack
 
 
-class CpuOps:
+class CpuOps(HostArrays):
     """The native backend. `quality` keeps activations as floats beside quantised weights: slower, more exact."""
 
     name = "cpu"
@@ -271,9 +272,10 @@ class CpuOps:
         weights: FloatArray,
         format: RowFormat,
         counts: IntArray,
+        most: int,
         top: int,
     ) -> IntArray | None:
-        if counts.max() <= top:
+        if most <= top:
             return None
         out = np.empty((len(queries), top), np.int32)
         self.kernels.pick(_own(spans).native, layer, queries, weights, self._format(format), counts, out)

@@ -27,6 +27,7 @@ from whitedwarf.ops.base import (
     Visible,
     Weight,
 )
+from whitedwarf.ops.host_arrays import HostArrays
 from whitedwarf.ops.rows import decode_rows, encode_rows, round_like_keys
 from whitedwarf.ops.spans import Pool, SpanRows, Spans, store_of
 from whitedwarf.weights.tensors import Tensor
@@ -52,7 +53,7 @@ class ReferenceSpans:
     parts: tuple[SpanRows, ...]
 
 
-class ReferenceOps:
+class ReferenceOps(HostArrays):
     """The numpy backend."""
 
     name = "reference"
@@ -237,9 +238,10 @@ class ReferenceOps:
         weights: FloatArray,
         format: RowFormat,
         counts: IntArray,
+        most: int,
         top: int,
     ) -> IntArray | None:
-        if counts.max() <= top:
+        if most <= top:
             return None
         picked = []
         for part in spans.parts:

@@ -14,6 +14,47 @@ Array = npt.NDArray[Any]
 SLACK_ROWS = 64  # more rows at once are joined with the newest outside their buffer
 
 
+class RowMemory(Protocol):
+    """Where the rows of sequences lie: here, or on a device. Its arrays are sliced and assigned to like numpy's."""
+
+    def empty(self, count: int, width: int, dtype: npt.DTypeLike) -> Array:
+        """Undefined rows (count, width) of uint8 or float32."""
+
+    def copy(self, rows: Array) -> Array:
+        """The same rows in memory of their own."""
+
+    def join(self, first: Array, second: Array) -> Array:
+        """Both, one after the other."""
+
+    def to_host(self, rows: Array) -> Array:
+        """As numpy's; may be a view."""
+
+    def to_device(self, rows: Array) -> Array:
+        """Numpy's rows as those of this memory; may be a view."""
+
+
+class HostMemory:
+    """Numpy's own."""
+
+    def empty(self, count: int, width: int, dtype: npt.DTypeLike) -> Array:
+        return np.empty((count, width), dtype)
+
+    def copy(self, rows: Array) -> Array:
+        return rows.copy()
+
+    def join(self, first: Array, second: Array) -> Array:
+        return np.concatenate([first, second])
+
+    def to_host(self, rows: Array) -> Array:
+        return rows
+
+    def to_device(self, rows: Array) -> Array:
+        return rows
+
+
+HOST = HostMemory()
+
+
 class NewestRows(Protocol):
     """The newest rows of a sequence: see model/rows.py, SlidingRows."""
 
