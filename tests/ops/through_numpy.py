@@ -1,4 +1,4 @@
-"""A backend whose arrays are a device's, as if they were numpy's: what goes in is taken in, what comes out is fetched."""
+"""A backend whose arrays are a device's, as if they were numpy's: what goes in is taken in, what comes out fetched."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass, replace

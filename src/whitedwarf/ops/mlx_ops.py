@@ -33,13 +33,13 @@ from whitedwarf.ops.base import (
     Weight,
 )
 from whitedwarf.ops.metal import choice
-from whitedwarf.ops.mlx_memory import MEMORY
+from whitedwarf.ops.mlx_memory import MlxMemory
 from whitedwarf.ops.mlx_twins import rows as row_twins
 from whitedwarf.ops.mlx_twins.blocks import MlxWeight, weight_of
 from whitedwarf.ops.mlx_twins.index import index_pick
 from whitedwarf.ops.mlx_twins.pool import compress
 from whitedwarf.ops.mlx_twins.route import route
-from whitedwarf.ops.spans import Pool, PooledStore, RowMemory, SpanRows, Spans, store_of
+from whitedwarf.ops.spans import Pool, RowMemory, SpanRows, Spans, store_of
 from whitedwarf.weights.tensors import Tensor
 
 
@@ -57,7 +57,7 @@ class MlxOps:
 
     def __init__(self, kernels: choice.Kernels | None = None) -> None:
         self.kernels = kernels or choice.here()
-        self._written: dict[int, mx.array] = {}  # buffers of this pass, by identity
+        self._memory = MlxMemory()
         self._tables: dict[int, tuple[IntArray, mx.array]] = {}  # host arrays taken in, by identity
 
     def weight(self, tensor: Tensor) -> Weight:
@@ -70,7 +70,7 @@ class MlxOps:
         return mx.array(np.ascontiguousarray(values, np.float32))
 
     def memory(self, layer: int) -> RowMemory:
-        return MEMORY
+        return self._memory
 
     def arrays(self, *values: npt.NDArray[np.generic]) -> tuple[Any, ...]:
         return tuple(mx.array(np.ascontiguousarray(value)) for value in values)
@@ -85,11 +85,9 @@ class MlxOps:
         return count
 
     def passing(self, run: Callable[[P], FloatArray], batch: P) -> FloatArray:
-        try:
+        with self._memory.passing():
             out = run(batch)
-            mx.eval(out if isinstance(out, mx.array) else [], list(self._written.values()))
-        finally:
-            self._written.clear()
+            mx.async_eval(out)
         return out
 
     def embed(self, table: Weight, ids: IntArray) -> FloatArray:
@@ -227,7 +225,6 @@ class MlxOps:
                 own = held_values, held_gates, first, groups, how.ape, how.norm, turns[done : done + count]
                 store.rows.extend(groups.first, self.compress(*own, how.epsilon, how.format))
                 done += count
-            self._has_written(store)
 
     def pick(
         self,
@@ -264,7 +261,6 @@ class MlxOps:
         for part in spans.parts:
             held = part.state.layers[layer]
             data, first = held.window.extend(part.start, rows[part.rows])
-            self._written[id(held.window.buffer)] = held.window.buffer
             window, own, compressed = Rows(format, data, first), visible.of(part.rows), None
             if own.counts is not None:
                 compressed = Rows(format, store_of(held, Pool.ROWS).rows.upto(own.most), 0)
@@ -274,10 +270,6 @@ class MlxOps:
     def decode_rows(self, rows: Rows) -> FloatArray:
         return row_twins.decode_rows(rows.data, rows.format)
 
-    def _has_written(self, store: PooledStore) -> None:
-        for buffer in (store.values.buffer, store.gates.buffer, store.rows.buffer):
-            self._written[id(buffer)] = buffer
-
     def _taken_in(self, table: IntArray) -> mx.array:
         """The same numbers in MLX's memory, the first time they are asked for."""
         if isinstance(table, mx.array):
@@ -285,6 +277,14 @@ class MlxOps:
         if id(table) not in self._tables:
             self._tables[id(table)] = table, mx.array(np.ascontiguousarray(table))
         return self._tables[id(table)][1]
+
+
+def described() -> tuple[str, str]:
+    """For `whitedwarf doctor`: why this backend can be used, and what of the machine it uses."""
+    version = f"MLX {mx.__version__}"
+    if mx.metal.is_available():
+        return f"{version} on Metal; its kernels have not yet run on a Mac", "metal"
+    return f"{version} without Metal: plain MLX, slow, for tests; its kernels have not yet run on a Mac", "cpu"
 
 
 def _own(weight: Weight) -> MlxWeight:
