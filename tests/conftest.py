@@ -1,7 +1,8 @@
 """Settings for all tests: no deadlines (the machines are shared), examples that come again in CI, a Ctrl+C that counts.
 
 A shell starts what runs in its background with SIGINT ignored, and every process below inherits that.
-Where there is no GPU, Triton kernels are interpreted; Triton looks at the environment when it is imported.
+Where there is no GPU, Triton kernels are interpreted; Triton looks at the environment when it is imported. torch's
+threads wait busily for each other: beside other processes one thread is many times faster than all of them.
 """
 
 import os
@@ -17,5 +18,6 @@ settings.load_profile("ci" if os.environ.get("CI") else "local")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 if not any(Path(device).exists() for device in ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")):
     os.environ.setdefault("TRITON_INTERPRET", "1")

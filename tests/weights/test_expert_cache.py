@@ -1,5 +1,7 @@
 """Which experts lie in fast memory: the books are kept, and what is hot stays."""
 
+from collections.abc import Sequence
+
 import hypothesis.strategies as st
 import numpy as np
 import pytest
@@ -16,8 +18,26 @@ def cache_of(slots: int, layers: int = 3, experts: int = NUM_EXPERTS) -> ExpertC
     return ExpertCache(experts, [SMALL] * layers, {SMALL: slots})
 
 
-def run(cache: ExpertCache, layer: int, *picked: int, **how: object) -> Fetch:
-    fetch = cache.fetch(layer, picked, **how)  # type: ignore[arg-type]
+def ask(
+    cache: ExpertCache,
+    layer: int,
+    picked: Sequence[int],
+    rows: int = 1,
+    admission: Admission = Admission.ALWAYS,
+    most: int | None = None,
+) -> Fetch:
+    return cache.fetch(layer, cache.pick(layer, picked, rows), admission, most)
+
+
+def run(
+    cache: ExpertCache,
+    layer: int,
+    *picked: int,
+    rows: int = 1,
+    admission: Admission = Admission.ALWAYS,
+    most: int | None = None,
+) -> Fetch:
+    fetch = ask(cache, layer, picked, rows, admission, most)
     cache.release(fetch)
     return fetch
 
@@ -58,8 +78,8 @@ def test_among_equally_hot_ones_the_one_unused_for_longest_goes() -> None:
 
 def test_a_miss_counts_as_a_pick_too() -> None:
     cache = cache_of(1, layers=1)
-    held = cache.fetch(0, [1])
-    assert cache.fetch(0, [2]).left == (2,)
+    held = ask(cache, 0, [1])
+    assert ask(cache, 0, [2]).left == (2,)
     cache.release(held)
     assert cache.heat[0, 2] == 1
     assert cache.picks[0, 2] == 1
@@ -79,27 +99,27 @@ def test_heat_halves_every_sixteen_decoded_tokens() -> None:
 def test_eight_sequences_decoded_together_are_eight_tokens() -> None:
     cache = cache_of(4, layers=1)
     for _ in range(3):
-        run(cache, 0, 1, 1, 1, 1, 1, 1, 1, 1, num_rows=8)
+        run(cache, 0, 1, 1, 1, 1, 1, 1, 1, 1, rows=8)
     assert cache.heat[0, 1] == 8 + 8 / 2 + 8 / 2
 
 
 def test_a_prompt_weighs_as_much_as_sixteen_tokens() -> None:
     cache = cache_of(4, layers=1)
-    run(cache, 0, *[1] * 512, num_rows=1024)
+    run(cache, 0, *[1] * 512, rows=1024)
     assert cache.heat[0, 1] == HALF_LIFE_TOKENS / 2
 
 
 def test_slots_in_use_are_nobody_elses() -> None:
     cache = cache_of(2)
-    held = cache.fetch(0, [1, 2])
-    assert cache.fetch(1, [3]).left == (3,)
+    held = ask(cache, 0, [1, 2])
+    assert ask(cache, 1, [3]).left == (3,)
     cache.release(held)
-    assert cache.fetch(2, [3]).left == ()
+    assert ask(cache, 2, [3]).left == ()
 
 
 def test_more_experts_than_slots_come_in_rounds() -> None:
     cache = cache_of(3)
-    fetch, seen = cache.fetch(0, range(NUM_EXPERTS), num_rows=64), set()
+    fetch, seen = ask(cache, 0, range(NUM_EXPERTS), rows=64), set()
     while True:
         seen |= set(fetch.slots)
         cache.release(fetch)
@@ -112,7 +132,7 @@ def test_more_experts_than_slots_come_in_rounds() -> None:
 
 def test_of_too_many_the_hottest_come_first() -> None:
     cache = cache_of(2)
-    fetch = cache.fetch(0, [3, 3, 3, 1, 7, 7], num_rows=3)
+    fetch = ask(cache, 0, [3, 3, 3, 1, 7, 7], rows=3)
     assert [load.expert for load in fetch.loads] == [3, 7]
     assert fetch.left == (1,)
 
@@ -130,7 +150,7 @@ def test_a_prompt_leaves_all_but_a_few_slots_alone() -> None:
     cache = cache_of(8, layers=2)
     for expert in range(8):
         run(cache, 0, expert, expert)
-    fetch = cache.fetch(1, range(8), num_rows=512, admission=Admission.PASSING, most_loads=2)
+    fetch = ask(cache, 1, range(8), rows=512, admission=Admission.PASSING, most=2)
     while fetch.left:
         assert len(fetch.loads) == 2
         cache.release(fetch)
@@ -143,7 +163,7 @@ def test_a_prompt_leaves_all_but_a_few_slots_alone() -> None:
 def test_what_passed_through_stays_if_it_is_needed_again() -> None:
     cache = cache_of(2, layers=2)
     run(cache, 0, 1, 2)
-    run(cache, 1, 5, admission=Admission.PASSING, most_loads=1)
+    run(cache, 1, 5, admission=Admission.PASSING, most=1)
     assert run(cache, 1, 5).hits
     assert run(cache, 1, 6).loads[0].victim == (0, 2)
 
@@ -159,13 +179,13 @@ def test_sizes_have_pools_of_their_own() -> None:
 
 
 def test_a_size_without_slots_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"got none for \[20\] bytes"):
+    with pytest.raises(ValueError, match=r"got none for \[20\]"):
         ExpertCache(NUM_EXPERTS, [SMALL, LARGE], {SMALL: 2})
 
 
 def test_bytes_that_did_not_arrive_leave_an_empty_slot() -> None:
     cache = cache_of(2)
-    fetch = cache.fetch(0, [1])
+    fetch = ask(cache, 0, [1])
     cache.forget(0, 1)
     cache.release(fetch)
     assert cache.slot(0, 1) is None
@@ -216,7 +236,7 @@ class Books(RuleBasedStateMachine):
         most=st.none() | st.integers(0, 3),
     )
     def fetch(self, layer: int, picked: list[int], rows: int, admission: Admission, most: int | None) -> None:
-        self.take(self.cache.fetch(layer, picked, rows, admission, most), set(picked))
+        self.take(ask(self.cache, layer, picked, rows, admission, most), set(picked))
 
     @precondition(lambda self: self.open)
     @rule(data=st.data())
@@ -249,7 +269,7 @@ def hit_rate(slots: int, *, tokens: int, seed: int, prompt_every: int = 0) -> fl
             run(cache, layer, *rng.choice(experts, used, replace=False, p=chances[layer]))
         if prompt_every and token % prompt_every == prompt_every - 1:
             for layer in range(layers):
-                fetch = cache.fetch(layer, range(experts), 256, Admission.PASSING, 4)
+                fetch = ask(cache, layer, range(experts), 256, Admission.PASSING, 4)
                 while fetch.left:
                     cache.release(fetch)
                     fetch = cache.again(fetch, Admission.PASSING, 4)

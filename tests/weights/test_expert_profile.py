@@ -17,7 +17,7 @@ def fresh(num_experts: int = 4) -> ExpertCache:
 def used() -> ExpertCache:
     cache = fresh()
     for layer, expert in ((0, 2), (0, 2), (1, 3), (0, 2), (1, 3), (1, 0)):
-        cache.release(cache.fetch(layer, [expert]))
+        cache.pick(layer, [expert])
     return cache
 
 
@@ -33,7 +33,7 @@ def test_counting_goes_on(tmp_path: Path) -> None:
     save_profile(path, "nano", cache)
     again = fresh()
     load_profile(path, "nano", again)
-    again.release(again.fetch(0, [2]))
+    again.pick(0, [2])
     save_profile(path, "nano", again)
     last = fresh()
     load_profile(path, "nano", last)

@@ -75,14 +75,22 @@ class Traffic:
 class ExpertCache:
     """Slots for the experts of layers 0 .. len(layer_bytes) - 1.
 
-    layer_bytes: size of one expert of each layer. pool_slots: how many slots there are for each of these sizes.
+    layer_bytes: size of one expert of each layer. pool_slots: how many slots each pool has; layer_pools: which one a
+    layer's experts use, by default that of their size.
     """
 
-    def __init__(self, num_experts: int, layer_bytes: Sequence[int], pool_slots: Mapping[int, int]) -> None:
-        missing = set(layer_bytes) - set(pool_slots)
-        if missing:
-            raise ValueError(f"expected slots for every size of expert, got none for {sorted(missing)} bytes")
+    def __init__(
+        self,
+        num_experts: int,
+        layer_bytes: Sequence[int],
+        pool_slots: Mapping[int, int],
+        layer_pools: Sequence[int] | None = None,
+    ) -> None:
         self.layer_bytes = tuple(layer_bytes)
+        self.layer_pools = self.layer_bytes if layer_pools is None else tuple(layer_pools)
+        missing = set(self.layer_pools) - set(pool_slots)
+        if missing:
+            raise ValueError(f"expected slots for every size of expert, got none for {sorted(missing)}")
         self.num_experts = num_experts
         self.heat = np.zeros((len(layer_bytes), num_experts))
         self.picks = np.zeros((len(layer_bytes), num_experts), np.int64)  # all there ever were, for a profile
@@ -93,17 +101,10 @@ class ExpertCache:
         self._last_layer = NOBODY
         self._tokens = 0  # since heat was last halved
 
-    def fetch(
-        self,
-        layer: int,
-        picked: npt.ArrayLike,
-        num_rows: int = 1,
-        admission: Admission = Admission.ALWAYS,
-        most_loads: int | None = None,
-    ) -> Fetch:
-        """Take what `num_rows` rows picked in this layer into account, and say where it is to be.
+    def pick(self, layer: int, picked: npt.ArrayLike, num_rows: int = 1) -> tuple[int, ...]:
+        """Take into account what `num_rows` rows picked, as often as they did; which experts these are, by number.
 
-        `picked`: experts, as often as they were picked. A layer that is not behind the last one begins a new pass.
+        A layer that is not behind the last one begins a new pass.
         """
         self._begin(layer, num_rows)
         counts = _counted(picked)
@@ -111,9 +112,20 @@ class ExpertCache:
         for expert, count in counts.items():
             self.picks[layer, expert] += count
             self.heat[layer, expert] += count * weight
-        fetch = self._fetch(layer, counts, admission, most_loads)
+            self._warm(layer, expert)
+        return tuple(counts)
+
+    def fetch(
+        self,
+        layer: int,
+        experts: Sequence[int],
+        admission: Admission = Admission.ALWAYS,
+        most_loads: int | None = None,
+    ) -> Fetch:
+        """Say where these experts are to be, all different: those of a whole pass, or of a part of it."""
+        fetch = self._fetch(layer, experts, admission, most_loads)
         self._traffic.hits += len(fetch.hits)
-        self._traffic.misses += len(counts) - len(fetch.hits)
+        self._traffic.misses += len(experts) - len(fetch.hits)
         return fetch
 
     def again(self, fetch: Fetch, admission: Admission = Admission.ALWAYS, most_loads: int | None = None) -> Fetch:
@@ -122,7 +134,7 @@ class ExpertCache:
 
     def release(self, fetch: Fetch) -> None:
         """The work on its slots is done: they may be given away."""
-        pool, heat = self._pools[self.layer_bytes[fetch.layer]], self.heat
+        pool, heat = self._pools[self.layer_pools[fetch.layer]], self.heat
         for slot in fetch.slots.values():
             pool.release(slot, heat)
 
@@ -131,7 +143,7 @@ class ExpertCache:
         ranked = np.argsort(-self.heat, axis=None, kind="stable")[: int((self.heat > 0).sum())]
         loads: list[tuple[int, Load]] = []
         for layer, expert in (divmod(int(flat), self.num_experts) for flat in ranked):
-            pool = self._pools[self.layer_bytes[layer]]
+            pool = self._pools[self.layer_pools[layer]]
             if (layer, expert) in self._places or (most is not None and len(loads) >= most):
                 continue
             slot = pool.lowest()
@@ -144,9 +156,9 @@ class ExpertCache:
         """Where the expert lies, if it does."""
         return self._places.get((layer, expert))
 
-    def num_slots(self, size_bytes: int) -> int:
-        """Slots for experts of this size."""
-        return len(self._pools[size_bytes].rank)
+    def num_slots(self, layer: int) -> int:
+        """How many experts of this layer could lie here at a time."""
+        return len(self._pools[self.layer_pools[layer]].rank)
 
     @property
     def num_held(self) -> int:
@@ -162,7 +174,12 @@ class ExpertCache:
         """Its bytes did not arrive: the slot is empty again."""
         slot = self._places.pop((layer, expert), None)
         if slot is not None:
-            self._pools[self.layer_bytes[layer]].clear(slot)
+            self._pools[self.layer_pools[layer]].clear(slot)
+
+    def _warm(self, layer: int, expert: int) -> None:
+        slot = self._places.get((layer, expert))
+        if slot is not None:
+            self._pools[self.layer_pools[layer]].settle(slot, self.heat)
 
     def _begin(self, layer: int, num_rows: int) -> None:
         if layer <= self._last_layer:
@@ -177,7 +194,7 @@ class ExpertCache:
 
     def _fetch(self, layer: int, experts: Iterable[int], admission: Admission, most_loads: int | None) -> Fetch:
         self._clock += 1
-        pool, heat = self._pools[self.layer_bytes[layer]], self.heat[layer]
+        pool, heat = self._pools[self.layer_pools[layer]], self.heat[layer]
         hits, missed = {}, []
         for expert in experts:
             slot = self._places.get((layer, expert))
@@ -234,7 +251,7 @@ class _Pool:
         self.settle(slot, heat)
 
     def settle(self, slot: int, heat: npt.NDArray[np.float64]) -> None:
-        """Rank it again. Heat grows only while a slot is held, and is halved for all alike."""
+        """Rank it again, after its heat or its owner changed."""
         owner = self.owners[slot]
         if self.holders[slot]:
             self.rank[slot] = _HELD

@@ -63,15 +63,22 @@ def grouped_linear(x: Tensor, weight: TorchWeight, groups: int) -> Tensor:
 
 
 def experts(
-    x: Tensor, picked: Tensor, shares: Tensor, routed: Block, shared: Block | None = None, slots: Tensor | None = None
+    x: Tensor,
+    picked: Tensor,
+    shares: Tensor,
+    routed: Block,
+    shared: Block | None = None,
+    slots: Tensor | None = None,
+    total: Tensor | None = None,
 ) -> Tensor:
     """Sum of the picked experts' outputs (n, D), then the shared one's if there is one; a share goes in before `down`.
 
     x (n, D), picked (n, k) int32, shares (n, k); slots (E,) int32 says where in the stacked tensors an expert lies;
-    None = at its own number. The sum is in ascending order of experts.
+    None = at its own number. The sum is in ascending order of experts, and goes on from `total` (n, D), which it may
+    write into: so one call with all experts gives the same bits as several with some of them, in order.
     """
     places = picked if slots is None else slots[picked.long()]
-    total = torch.zeros_like(x)
+    total = torch.zeros_like(x) if total is None else total
     for place, expert in _ordered(picked, places):
         gate, up, down = (part_of(weight, place) for weight in (routed.gate, routed.up, routed.down))
         rows, columns = (picked == expert).nonzero(as_tuple=True)

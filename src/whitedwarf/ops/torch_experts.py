@@ -1,0 +1,333 @@
+"""Routed experts in host memory, with slots for the hot ones on a card: every layer picks first, then is served.
+
+The weights stay where they lie in the mapped file. What is missing on the card is copied into slots, or computed by the
+CPU backend from the very same bytes, whichever a short measurement found to be faster for passes of few rows. Copied
+experts give the same bits as a model that lies on the card as a whole, whatever was in the slots before; what the CPU
+computes is the same up to the order of its sums, so that bits then depend on which experts lay in slots.
+
+This plan asks the card once a layer what was picked, and cannot be recorded as a graph. Knows no routing and no files.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from statistics import median
+from typing import Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from whitedwarf.errors import BackendError
+from whitedwarf.ops.base import ExpertWeights, FloatArray, IntArray, Weight
+from whitedwarf.ops.torch_slots import ExpertParts, Kind, slot_memory, slots_of_kinds
+from whitedwarf.ops.torch_uploads import Uploads
+from whitedwarf.ops.twins.products import Block
+from whitedwarf.weights.expert_cache import HALF_LIFE_TOKENS, Admission, ExpertCache, Fetch, Traffic
+from whitedwarf.weights.placement import Slots
+from whitedwarf.weights.tensors import Tensor as FileTensor
+
+Misses = Literal["auto", "copy", "cpu"]
+Product = Callable[..., Tensor]  # twins.products.experts, or a kernel with its signature
+HOST_ROWS = 8  # passes of more rows have their misses copied: the CPU's time grows with the rows
+HOST_LOADS = 1  # of a layer, beside what the CPU computes
+_TRIES = 5
+
+
+class HostBackend(Protocol):
+    """What of ops/cpu.py is needed."""
+
+    def weight(self, tensor: FileTensor) -> Weight: ...
+    def experts(
+        self,
+        x: FloatArray,
+        experts: IntArray,
+        weights: FloatArray,
+        routed: ExpertWeights,
+        shared: ExpertWeights | None = None,
+    ) -> FloatArray: ...
+
+
+@dataclass(frozen=True, slots=True)
+class HostStack:
+    """One of the three stacks of matrices of a layer's experts, left in the file: (E, rows, columns)."""
+
+    tensor: FileTensor
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.tensor.shape
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a miss costs: copied into a slot, or computed by the CPU for one row. None: there is no CPU backend."""
+
+    copy_ms: float
+    cpu_ms: float | None
+
+    @property
+    def is_cpu_faster(self) -> bool:
+        return self.cpu_ms is not None and self.cpu_ms < self.copy_ms
+
+
+@dataclass(frozen=True, slots=True)
+class _Served:
+    """One layer: where its experts come from, and the memory of the slots they go to."""
+
+    index: int  # in the cache
+    parts: ExpertParts
+    slots: Block
+    on_cpu: ExpertWeights | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Picks:
+    """Which experts each row picked, and their shares; also as numbers here."""
+
+    experts: Tensor  # (n, k) int32
+    shares: Tensor  # (n, k)
+    on_host: IntArray  # (n, k)
+
+    def among(self, slots: Mapping[int, int]) -> "_Picks":
+        """Those that have slots; in the place of others one that has, or none in particular, with a share of 0."""
+        is_here = np.isin(self.on_host, list(slots))
+        if is_here.all():
+            return self
+        if len(is_here) == 1 and is_here.any():  # one row: without the others
+            columns = torch.from_numpy(np.flatnonzero(is_here[0])).to(self.experts.device)
+            return _Picks(self.experts[:, columns], self.shares[:, columns], self.on_host[:, is_here[0]])
+        here = torch.from_numpy(is_here).to(self.experts.device)
+        filler = min(slots, default=0)
+        return _Picks(torch.where(here, self.experts, filler), torch.where(here, self.shares, 0.0), self.on_host)
+
+
+class HostExperts:
+    """The experts of the layers of one card. Tell it all layers with `add`, then `prepare`, then ask."""
+
+    def __init__(
+        self,
+        device: torch.device | str,
+        slots: Sequence[Slots],
+        product: Product,
+        cpu: HostBackend | None = None,
+        misses: Misses = "auto",
+    ) -> None:
+        if misses == "cpu" and cpu is None:
+            raise BackendError("the CPU was asked to compute experts, but its native module is not built; run `make`")
+        self.device = torch.device(device)
+        self.measured: Measured | None = None
+        self.host_rows = 0  # rows times experts that the CPU computed
+        self._product = product
+        self._cpu = cpu
+        self._misses = misses
+        self._slots_of_size = {slot.expert_bytes: slot.count for slot in slots}
+        self._layers: list[ExpertWeights] = []
+        self._served: dict[int, _Served] = {}  # by the identity of the gates' tensors
+        self._cache: ExpertCache | None = None
+        self._uploads: Uploads | None = None
+
+    def add(self, routed: ExpertWeights) -> None:
+        """One more layer, behind those before."""
+        self._layers.append(routed)
+
+    def prepare(self) -> None:
+        """Allocate the slots and measure what misses cost."""
+        parts = [ExpertParts(*(_stack(weight).tensor for weight in _three(layer))) for layer in self._layers]
+        counts = slots_of_kinds(parts, self._slots_of_size)
+        kinds = list(counts)
+        memory: dict[Kind, Block] = {}
+        for index, (layer, part) in enumerate(zip(self._layers, parts, strict=True)):
+            if part.kind not in memory:
+                memory[part.kind] = slot_memory(part, counts[part.kind], self.device, layer.limit)
+            slots = replace(memory[part.kind], limit=layer.limit)
+            self._served[id(_stack(layer.gate).tensor)] = _Served(index, part, slots, self._on_cpu(layer))
+        self._uploads = Uploads(self.device, max(part.staging_bytes for part in parts))
+        pools = {kinds.index(kind): count for kind, count in counts.items()}
+        sizes, pool_of = [part.size_bytes for part in parts], [kinds.index(part.kind) for part in parts]
+        self._cache = ExpertCache(parts[0].num_experts, sizes, pools, pool_of)
+        self.measured = self._measure()
+
+    @property
+    def cache(self) -> ExpertCache:
+        """The slots' books."""
+        assert self._cache is not None, "prepare() comes first"
+        return self._cache
+
+    @property
+    def traffic(self) -> Traffic:
+        """Hits and misses so far."""
+        return Traffic() if self._cache is None else self._cache.traffic
+
+    @property
+    def computes_misses(self) -> bool:
+        """Whether the CPU computes the misses of small passes."""
+        if self._misses == "auto":
+            return self.measured is not None and self.measured.is_cpu_faster
+        return self._misses == "cpu"
+
+    def describe(self) -> str:
+        """What was measured, and what follows, in one line."""
+        if self.measured is None:
+            return "experts that are missing on the card are copied"
+        copied = f"copied in {self.measured.copy_ms:.2f} ms"
+        if self.measured.cpu_ms is None:
+            return f"an expert is {copied}; misses are copied, as there is no CPU backend here"
+        how = "computed by the CPU while few rows need them" if self.computes_misses else "copied"
+        asked = "" if self._misses == "auto" else " (as asked)"
+        computed = f"computed for a row by the CPU in {self.measured.cpu_ms:.2f} ms"
+        return f"an expert is {copied} or {computed}: misses are {how}{asked}"
+
+    def preload(self, most: int | None = None) -> int:
+        """Bring the hottest experts of a profile into empty slots; how many there were."""
+        loads = self.cache.preload(most)
+        by_index = {served.index: served for served in self._served.values()}
+        for layer, load in loads:
+            self._upload(by_index[layer], load.expert, load.slot)
+        self._settled()
+        return len(loads)
+
+    def experts(self, x: Tensor, picked: Tensor, shares: Tensor, routed: ExpertWeights, shared: Block | None) -> Tensor:
+        """Like twins.products.experts: x (n, D), picked (n, k) int32, shares (n, k) -> (n, D)."""
+        served = self._served[id(_stack(routed.gate).tensor)]
+        picks = _Picks(picked, shares, picked.cpu().numpy())  # the one wait of a layer
+        num_rows = len(picks.on_host)
+        needed = self.cache.pick(served.index, picks.on_host, num_rows)
+        if self.computes_misses and num_rows <= HOST_ROWS:
+            return self._partly_on_cpu(served, x, picks, shared, needed)
+        admission = Admission.PASSING if num_rows > HALF_LIFE_TOKENS else Admission.ALWAYS
+        total: Tensor | None = None
+        rounds = self._rounds(served, needed, admission)
+        for number, experts in enumerate(rounds, 1):
+            fetch = self._fetched(served, experts, admission)
+            total = self._on_card(served, x, picks, fetch, shared if number == len(rounds) else None, total)
+            self.cache.release(fetch)
+        assert total is not None
+        return total
+
+    def _rounds(self, served: _Served, needed: Sequence[int], admission: Admission) -> list[Sequence[int]]:
+        """The needed experts in order, as many at a time as there are slots; a prompt's leave half of those alone."""
+        num_slots = self.cache.num_slots(served.index)
+        most = max(1, num_slots // 2) if admission is Admission.PASSING else num_slots
+        return [needed[first : first + most] for first in range(0, len(needed), most)]
+
+    def _fetched(
+        self, served: _Served, experts: Sequence[int], admission: Admission, most_loads: int | None = None
+    ) -> Fetch:
+        fetch = self.cache.fetch(served.index, experts, admission, most_loads)
+        done = 0
+        try:
+            for load in fetch.loads:
+                self._upload(served, load.expert, load.slot)
+                done += 1
+        except BaseException:
+            for load in fetch.loads[done:]:
+                self.cache.forget(served.index, load.expert)
+            self.cache.release(fetch)
+            raise
+        self._settled()
+        return fetch
+
+    def _upload(self, served: _Served, expert: int, slot: int) -> None:
+        assert self._uploads is not None
+        self._uploads.put(served.parts, expert, served.slots, slot)
+
+    def _settled(self) -> None:
+        assert self._uploads is not None
+        self._uploads.join()
+
+    def _on_card(
+        self,
+        served: _Served,
+        x: Tensor,
+        picks: "_Picks",
+        fetch: Fetch,
+        shared: Block | None,
+        total: Tensor | None = None,
+    ) -> Tensor:
+        """The sum over the picks that have slots, behind `total`; others weigh nothing."""
+        places = np.zeros(served.parts.num_experts, np.int32)
+        for expert, slot in fetch.slots.items():
+            places[expert] = slot
+        here = picks.among(fetch.slots)
+        slots = torch.from_numpy(places).to(self.device, non_blocking=True)
+        more = () if total is None else (total,)
+        return self._product(x, here.experts, here.shares, served.slots, shared, slots, *more)
+
+    def _partly_on_cpu(
+        self, served: _Served, x: Tensor, picks: "_Picks", shared: Block | None, needed: Sequence[int]
+    ) -> Tensor:
+        """Hits on the card, a hot miss copied for later, the rest computed here; the CPU's sum is added last."""
+        fetch = self._fetched(served, needed, Admission.HOTTER, HOST_LOADS)
+        total = self._on_card(served, x, picks, fetch, shared)
+        self.cache.release(fetch)
+        if not fetch.left:
+            return total
+        on_cpu = np.isin(picks.on_host, fetch.left)
+        sums = self._computed(served, x.cpu().numpy(), picks.on_host, picks.shares.cpu().numpy(), on_cpu)
+        return total + torch.from_numpy(sums).to(self.device)
+
+    def _computed(
+        self, served: _Served, x: FloatArray, picked: IntArray, shares: FloatArray, on_cpu: npt.NDArray[np.bool_]
+    ) -> FloatArray:
+        """(n, D): what the CPU adds. Rows with as many experts of theirs here go together."""
+        assert self._cpu is not None
+        assert served.on_cpu is not None
+        sums, counts = np.zeros(x.shape, np.float32), on_cpu.sum(axis=1)
+        self.host_rows += int(counts.sum())
+        for count in sorted(set(counts.tolist()) - {0}):
+            rows = np.flatnonzero(counts == count)
+            here = on_cpu[rows]
+            experts = np.ascontiguousarray(picked[rows][here].reshape(len(rows), count), np.int32)
+            weights = np.ascontiguousarray(shares[rows][here].reshape(len(rows), count), np.float32)
+            sums[rows] = self._cpu.experts(np.ascontiguousarray(x[rows]), experts, weights, served.on_cpu)
+        return sums
+
+    def _on_cpu(self, layer: ExpertWeights) -> ExpertWeights | None:
+        if self._cpu is None:
+            return None
+        gate, up, down = (self._cpu.weight(_stack(weight).tensor) for weight in _three(layer))
+        return ExpertWeights(gate, up, down, layer.limit)
+
+    def _measure(self) -> Measured:
+        """The median of a few tries with the experts of one layer, whose bytes were read before."""
+        served = next(iter(self._served.values()))
+        tries = [number % served.parts.num_experts for number in range(_TRIES)]
+        for expert in set(tries):
+            for matrix in served.parts.of(expert):
+                matrix.data.max()  # from the disk, if it has to
+        copies = [_timed_ms(partial(self._copy_once, served, expert)) for expert in tries]
+        if self._cpu is None or self._misses == "copy":
+            return Measured(median(copies), None)
+        row = np.ones((1, served.parts.tensors[0].shape[2]), np.float32)
+        share = np.ones((1, 1), np.float32)
+        computed = [_timed_ms(partial(self._compute_once, served, row, share, expert)) for expert in tries]
+        return Measured(median(copies), median(computed))
+
+    def _copy_once(self, served: _Served, expert: int) -> None:
+        self._upload(served, expert, 0)
+        self._settled()
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+    def _compute_once(self, served: _Served, row: FloatArray, share: FloatArray, expert: int) -> None:
+        assert self._cpu is not None
+        assert served.on_cpu is not None
+        self._cpu.experts(row, np.array([[expert]], np.int32), share, served.on_cpu)
+
+
+def _three(layer: ExpertWeights) -> tuple[Weight, Weight, Weight]:
+    return layer.gate, layer.up, layer.down
+
+
+def _stack(weight: Weight) -> HostStack:
+    assert isinstance(weight, HostStack)
+    return weight
+
+
+def _timed_ms(work: Callable[[], None]) -> float:
+    start = time.perf_counter()
+    work()
+    return (time.perf_counter() - start) * 1000
