@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from whitedwarf.ops.base import (
+    A,
     ByteArray,
     ExpertWeights,
     FloatArray,
@@ -58,7 +59,6 @@ class MlxOps:
     def __init__(self, kernels: choice.Kernels | None = None) -> None:
         self.kernels = kernels or choice.here()
         self._memory = MlxMemory()
-        self._tables: dict[int, tuple[IntArray, mx.array]] = {}  # host arrays taken in, by identity
 
     def weight(self, tensor: Tensor) -> Weight:
         return weight_of(tensor)
@@ -66,8 +66,9 @@ class MlxOps:
     def vector(self, tensor: Tensor) -> FloatArray:
         return self.parameter(tensor.floats())
 
-    def parameter(self, values: FloatArray) -> FloatArray:
-        return mx.array(np.ascontiguousarray(values, np.float32))
+    def parameter(self, values: A) -> A:
+        is_float = np.issubdtype(values.dtype, np.floating)
+        return mx.array(np.ascontiguousarray(values, np.float32 if is_float else np.int32))
 
     def memory(self, layer: int) -> RowMemory:
         return self._memory
@@ -187,9 +188,8 @@ class MlxOps:
         )
 
     def route(self, x: FloatArray, router: RouterWeights, ids: IntArray) -> tuple[IntArray, FloatArray]:
-        table = None if router.table is None else self._taken_in(router.table)
         logits = self.linear(x, router.gate)
-        return route(logits, router.bias, table, ids, router.num_used, router.scale, router.normalise)
+        return route(logits, router.bias, router.table, ids, router.num_used, router.scale, router.normalise)
 
     def experts(
         self,
@@ -269,14 +269,6 @@ class MlxOps:
 
     def decode_rows(self, rows: Rows) -> FloatArray:
         return row_twins.decode_rows(rows.data, rows.format)
-
-    def _taken_in(self, table: IntArray) -> mx.array:
-        """The same numbers in MLX's memory, the first time they are asked for."""
-        if isinstance(table, mx.array):
-            return table
-        if id(table) not in self._tables:
-            self._tables[id(table)] = table, mx.array(np.ascontiguousarray(table))
-        return self._tables[id(table)][1]
 
 
 def described() -> tuple[str, str]:
