@@ -11,6 +11,9 @@ import triton
 import triton.language as tl
 from triton.language import core
 
+from whitedwarf.ops.triton.interpretation import IS_INTERPRETED
+
+IS_PLAIN = tl.constexpr(IS_INTERPRETED)  # which knows no instructions
 SIGN_BITS = tl.constexpr(-0x7FFF8000)  # of two float16 in a word: 0x80008000
 UNSIGNED = tl.constexpr(-0x7F7F7F80)  # 0x80808080: turns signed bytes into bytes that are 128 more
 TWO_TO_23_128 = tl.constexpr(8388608.0 + 128.0)
@@ -26,7 +29,9 @@ def has_byte_permutation(_semantic: Any = None) -> Any:
 @triton.jit
 def byte_as_whole(words, index: tl.constexpr):
     """2^23 + byte `index` of each word, exactly."""
-    if has_byte_permutation():
+    if IS_PLAIN:
+        bits = ((words >> (8 * index)) & 0xFF) | 0x4B000000
+    elif has_byte_permutation():
         if index == 0:
             bits = _permuted(words, 0x4B000000, "0x7540")
         elif index == 1:
@@ -43,7 +48,9 @@ def byte_as_whole(words, index: tl.constexpr):
 @triton.jit
 def byte_as_sixteenths(words, index: tl.constexpr):
     """8 + byte / 16 of byte `index` of each word, exactly, for bytes below 128."""
-    if has_byte_permutation():
+    if IS_PLAIN:
+        bits = (((words >> (8 * index)) & 0x7F) << 16) | 0x41000000
+    elif has_byte_permutation():
         if index == 0:
             bits = _permuted(words, 0x41000000, "0x7044")
         elif index == 1:

@@ -6,8 +6,8 @@ in at the end. Everything is f32, and a sum's order depends on the weight's shap
 
 What it costs on an H200 (4.3 TB/s, 132 processors of which each can start 128 lanes of arithmetic and 64 of logic a
 cycle, 18.6 bytes of memory a cycle): Q8_0 takes about 3.3 instructions a weight, so it could do 39 weights a cycle
-where memory delivers 17.5; Q4_K and MXFP4 about 5 against 33; Q2_K 5 against 56; IQ2_XXS 5.5 against 72. So the plain formats
-are bound by memory and the small ones by arithmetic: about 28 weights a cycle. Of Flash's layer at n = 1, in
+where memory delivers 17.5; Q4_K and MXFP4 about 5 against 33; Q2_K 5 against 56; IQ2_XXS 5.5 against 72. So the plain
+formats are bound by memory and the small ones by arithmetic: about 28 weights a cycle. Of Flash's layer at n = 1, in
 microseconds at full speed: query_down + kv + compressors (6.7 MB Q8_0 + 21 MB F16) 6.4; query_up with its norm 8.3;
 output groups and output 8.3 each; the head (563 MB) 131.
 """
@@ -29,7 +29,7 @@ from whitedwarf.ops.triton.specimen import Specimen
 from whitedwarf.ops.twins.planes import TorchWeight
 
 FEW = 16  # rows from which on the tensor-core products are used
-ROWS_AT_ONCE = 4  # of x, by one program
+ROWS_AT_ONCE = block(4, 16)  # of x, by one program
 WARP_BYTES = 8192  # of a weight, in flight for each warp of a program
 MOST_ROWS = {GgmlType.IQ2_XXS: 4, GgmlType.Q2_K: 4}  # of a weight a program; others 8: more does not fit into registers
 ENOUGH_PROGRAMS = 264  # twice as many as an H200 has processors
@@ -146,17 +146,17 @@ def plan(types: Sequence[GgmlType], outs: Sequence[int], columns: int, groups: i
     """Programs big enough to have many loads on their way, and many enough for all processors."""
     powers = [_largest_power(columns // CHUNK_COLUMNS[type]) for type in types]
     num_warps = max(1, min(4, min(powers) // 32))
-    rows = [_rows(type, columns, out // groups, num_warps) for type, out in zip(types, outs, strict=True)]
+    rows = [_rows(type, columns, out, groups, num_warps) for type, out in zip(types, outs, strict=True)]
     while max(rows) > 1 and sum(_programs(rows, outs)) < block(ENOUGH_PROGRAMS, 0):
         rows = [max(1, r // 2) for r in rows]
     firsts = tuple(accumulate(_programs(rows, outs), initial=0))
     return Plan(tuple(rows), tuple(min(power, 32 * num_warps) for power in powers), firsts, num_warps)
 
 
-def _rows(type: GgmlType, columns: int, group_rows: int, num_warps: int) -> int:
+def _rows(type: GgmlType, columns: int, out: int, groups: int, num_warps: int) -> int:
     wanted = max(1, round(WARP_BYTES * num_warps / type.row_bytes(columns)))
-    most = block(min(MOST_ROWS.get(type, 8), 1 << wanted.bit_length() - 1), 64)
-    return min(most, _largest_power(group_rows)) if group_rows > 1 else 1
+    rows = block(min(MOST_ROWS.get(type, 8), 1 << wanted.bit_length() - 1), min(64, triton.next_power_of_2(out)))
+    return rows if groups == 1 else min(rows, _largest_power(out // groups))
 
 
 def _programs(rows: Sequence[int], outs: Sequence[int]) -> list[int]:
@@ -176,7 +176,7 @@ def few_rows(
     types, outs = [weight.type for weight in weights], [weight.shape[0] for weight in weights]
     how = plan(types, outs, columns, groups)
     results = [torch.empty((len(x), out), dtype=torch.float32, device=x.device) for out in outs]
-    n_block = min(len(x), ROWS_AT_ONCE) if len(x) != 3 else ROWS_AT_ONCE
+    n_block = min(triton.next_power_of_2(len(x)), ROWS_AT_ONCE)
     few_rows_kernel[(how.firsts[-1] * -(-len(x) // n_block),)](
         x,
         x if norm is None else norm,
