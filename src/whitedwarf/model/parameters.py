@@ -26,7 +26,7 @@ class Parameters:
         return self.ops.vector(self._tensor(name if name.endswith(".bias") else name + ".weight"))
 
     def integers(self, name: str) -> IntArray:
-        return self._tensor(name + ".weight").integers()
+        return self.ops.parameter(self._tensor(name + ".weight").integers())
 
     def hyper(self, kind: str) -> HyperWeights:
         """The hyper-connection around the `attn` or `ffn` sub-layer, with that sub-layer's norm."""

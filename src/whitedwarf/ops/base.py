@@ -20,7 +20,7 @@ Sections in parentheses are those of the fact sheet of the network: the paper's 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -196,6 +196,7 @@ class Pass(Protocol):
 
 
 P = TypeVar("P", bound=Pass)
+A = TypeVar("A", bound=npt.NDArray[Any])
 
 
 class Ops(Protocol):
@@ -210,7 +211,7 @@ class Ops(Protocol):
     def vector(self, tensor: Tensor) -> FloatArray:
         """Decode a small parameter to a float array of the backend's working precision."""
 
-    def parameter(self, values: FloatArray) -> FloatArray:
+    def parameter(self, values: A) -> A:
         """Numbers that stay, such as a direction to steer along, as an array of the backend."""
 
     def memory(self, layer: int) -> RowMemory:

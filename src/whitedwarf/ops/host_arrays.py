@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from whitedwarf.ops.base import FloatArray, P
+from whitedwarf.ops.base import A, FloatArray, P
 from whitedwarf.ops.spans import HOST, RowMemory
 
 BLOCK_ROWS = 16  # small enough that what lies between stays in the nearest caches
@@ -14,7 +14,7 @@ BLOCK_ROWS = 16  # small enough that what lies between stays in the nearest cach
 class HostArrays:
     """A part of CpuOps and ReferenceOps."""
 
-    def parameter(self, values: FloatArray) -> FloatArray:
+    def parameter(self, values: A) -> A:
         return values
 
     def memory(self, layer: int) -> RowMemory:
