@@ -20,6 +20,7 @@ class CountedCard(TorchDispatchMode):
         self.budget_bytes = budget_bytes
         self.peak_bytes = 0
         self._live: dict[int, tuple[StorageWeakRef, int]] = {}
+        self._most_bytes = 0  # used at most: what has gone since the last look is still in it
 
     @property
     def used_bytes(self) -> int:
@@ -28,17 +29,20 @@ class CountedCard(TorchDispatchMode):
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = function(*args, **(kwargs or {}))
-        before = len(self._live)
         for leaf in tree_leaves(result):
             if isinstance(leaf, torch.Tensor):
-                storage = leaf.untyped_storage()
-                self._live[storage._cdata] = (StorageWeakRef(storage), storage.nbytes())
-        if len(self._live) != before:
-            self._check()
+                self._count(leaf.untyped_storage())
         return result
 
-    def _check(self) -> None:
-        used = self.used_bytes
+    def _count(self, storage: torch.UntypedStorage) -> None:
+        held = self._live.get(storage._cdata)
+        if held is not None and not held[0].expired():
+            return
+        self._live[storage._cdata] = (StorageWeakRef(storage), storage.nbytes())
+        self._most_bytes += storage.nbytes()
+        if self._most_bytes <= min(self.peak_bytes, self.budget_bytes):
+            return
+        self._most_bytes = used = self.used_bytes
         self.peak_bytes = max(self.peak_bytes, used)
         if used > self.budget_bytes:
             raise OutOfMemoryError(f"the card has {self.budget_bytes} bytes, {used} would be used")
