@@ -50,7 +50,7 @@ class ModelSettings(FileSettings):
     """Context length in tokens. Default: 32768, or less if the model has less."""
     threads: Annotated[int | None, Parameter(name=("--threads", "-t"), validator=Number(gte=1, lte=1024))] = None
     """CPU threads. Default: one for each core that this process may use."""
-    backend: Literal["auto", "cpu", "reference"] = "auto"
+    backend: Literal["auto", "cpu", "mlx", "reference"] = "auto"
     """Where the arithmetic runs; `whitedwarf doctor` says what is available."""
     cpu: Annotated[bool, Parameter(negative=())] = False
     """Short for --backend cpu."""

@@ -5,7 +5,10 @@ import pytest
 
 pytest.importorskip("torch", reason="torch is not installed: pip install 'whitedwarf[cuda]'")
 
+import torch
+
 from oracle.fixtures import oracle_file
+from whitedwarf.errors import OutOfMemoryError
 from whitedwarf.gguf.reader import open_gguf
 from whitedwarf.model.base import Span
 from whitedwarf.model.loading import load_model
@@ -26,8 +29,8 @@ Nanos = tuple[str, Transformer, Transformer]  # how rows are stored, truth, torc
 @pytest.fixture(scope="module", params=["packed", "f32"])
 def nanos(request: pytest.FixtureRequest) -> Nanos:
     gguf, cache = open_gguf(find_model(None).path), request.param
-    truth, torch = (load_model(gguf, ops, cache).transformer for ops in (CpuOps(1, quality=True), TorchOps()))
-    return cache, truth, torch
+    truth, device = (load_model(gguf, ops, cache).transformer for ops in (CpuOps(1, quality=True), TorchOps()))
+    return cache, truth, device
 
 
 def tokens(count: int, vocabulary: int = 4096, seed: int = 0) -> np.ndarray:
@@ -87,3 +90,11 @@ def test_synthetic_models_of_other_quants_agree(file: str) -> None:
     ids = tokens(100, 512)
     [expected], [actual] = (m.forward([Span(m.new_state(), ids, "all")]) for m in (truth, model))
     assert_close(actual, expected, "f32")
+
+
+def test_a_device_that_runs_out_of_memory_says_what_to_do() -> None:
+    def run(batch: object) -> object:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nmore lines")
+
+    with pytest.raises(OutOfMemoryError, match=r"cpu does not hold .* --prefill-chunk.*2\.00 GiB\.\)$"):
+        TorchOps().passing(run, None)

@@ -11,7 +11,7 @@ from ops.cases import CPU, EPSILON, LEVELS, REFERENCE, THREADED, Draw, assert_cl
 from whitedwarf.model.rows import SlidingRows
 from whitedwarf.model.state import CompressorState, LayerState
 from whitedwarf.ops.base import Ops, Pooling, RowFormat, RowKind, Visible
-from whitedwarf.ops.spans import Pool, closed_windows
+from whitedwarf.ops.spans import HOST, Pool, RowMemory, closed_windows
 
 WINDOW, ROPE, HEADS, TOP = 20, 16, 4, 6
 SPANS = st.lists(st.sampled_from([0, 1, 1, 1, 2, 5, 64, 65, 150]), min_size=1, max_size=5).filter(
@@ -27,14 +27,15 @@ class Sequence:
     seed: int
     kv: RowFormat
     key: RowFormat
+    memory: RowMemory = HOST
     position: int = 0
     bound: object | None = None
     layers: list[LayerState] = field(init=False)
 
     def __post_init__(self) -> None:
-        keys = CompressorState.new(self.ratio, self.key) if self.ratio == 4 else None
-        window = SlidingRows(WINDOW + 16, self.kv.row_bytes, np.uint8)
-        self.layers = [LayerState(window, CompressorState.new(self.ratio, self.kv), keys)]
+        keys = CompressorState.new(self.ratio, self.key, self.memory) if self.ratio == 4 else None
+        window = SlidingRows(WINDOW + 16, self.kv.row_bytes, np.uint8, self.memory)
+        self.layers = [LayerState(window, CompressorState.new(self.ratio, self.kv, self.memory), keys)]
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ def run_pass(ops: Ops, sequences: list[Sequence], counts: list[int]) -> np.ndarr
         number(inputs(parts, first.kv.dims, 8)), Draw.seeded(9).floats(64), table[positions], EPSILON, first.kv
     )
     queries = number(inputs(parts, HEADS * first.kv.dims, 4).reshape(-1, HEADS, first.kv.dims))
-    visible = Visible(positions, WINDOW, seen, picked)
+    visible = Visible(positions, WINDOW, seen, picked, int(seen.max()))
     sinks = number(Draw.seeded(11).floats(HEADS))
     out = ops.attend(spans, 0, queries, rows, first.kv, visible, sinks, table[positions])
     for part in parts:
@@ -112,8 +113,8 @@ def run_pass(ops: Ops, sequences: list[Sequence], counts: list[int]) -> np.ndarr
     return out
 
 
-def new_sequences(number: int, ratio: int, kind: RowKind) -> list[Sequence]:
-    return [Sequence(ratio, seed, *formats(kind)) for seed in range(number)]
+def new_sequences(number: int, ratio: int, kind: RowKind, memory: RowMemory = HOST) -> list[Sequence]:
+    return [Sequence(ratio, seed, *formats(kind), memory) for seed in range(number)]
 
 
 def by_position(passes: list[list[int]], outputs: list[np.ndarray], number: int) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Choosing a backend by name."""
 
 import builtins
+import sys
 
 import pytest
 
@@ -32,7 +33,7 @@ def test_backends_are_chosen_by_name(asked, got):
 
 
 def test_an_unknown_backend_names_those_that_exist():
-    with pytest.raises(UsageError, match="backend must be auto, cpu or reference; got 'cuda'"):
+    with pytest.raises(UsageError, match="backend must be auto, cpu or mlx or reference; got 'cuda'"):
         make_ops("cuda")
 
 
@@ -58,13 +59,30 @@ def test_a_level_that_is_not_here_is_refused_with_those_that_are(monkeypatch):
 def test_every_backend_is_described():
     described = describe_backends()
     assert tuple(info.name for info in described) == BACKENDS
-    assert all(info.is_available and info.level for info in described)
+    assert all(info.is_available and info.level for info in described if info.name != "mlx")
+
+
+def test_mlx_is_described_as_not_yet_run_on_a_mac():
+    pytest.importorskip("mlx.core")
+    [mlx] = [info for info in describe_backends() if info.name == "mlx"]
+    assert mlx.is_available
+    assert "not yet run on a Mac" in mlx.reason
+    assert make_ops("mlx").name == "mlx"
+
+
+def test_without_mlx_the_message_says_how_to_get_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "whitedwarf.ops.mlx_ops", None)  # importing it fails
+    with pytest.raises(BackendError, match=r"backend mlx is not available: .*whitedwarf\[mlx\]"):
+        make_ops("mlx")
+    [mlx] = [info for info in describe_backends() if info.name == "mlx"]
+    assert not mlx.is_available
+    assert "whitedwarf[mlx]" in mlx.reason
 
 
 def test_without_the_native_module_the_message_says_how_to_build_it(no_native_module):
     with pytest.raises(BackendError, match=r"backend cpu is not available: .*make run"):
         make_ops("cpu")
-    cpu, reference = describe_backends()
+    cpu, _, reference = describe_backends()
     assert not cpu.is_available
     assert "make run" in cpu.reason
     assert reference.is_available

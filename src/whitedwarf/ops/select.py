@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from whitedwarf.errors import BackendError, UsageError
 from whitedwarf.ops.base import Ops
 
-BACKENDS = ("cpu", "reference")  # best first
+BACKENDS = ("cpu", "mlx", "reference")  # best first
 LEVEL_VARIABLE = "WHITEDWARF_CPU_LEVEL"  # an instruction set by name, for tests and diagnosis; unset = the best here
 HOW_TO_BUILD = "the native module is not built; run `make run` (or `pip install -e .`) in the source folder"
+HOW_TO_GET_MLX = "MLX is not installed: pip install 'whitedwarf[mlx]'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,8 @@ def make_ops(backend: str = "auto", threads: int = 0, quality: bool = False) -> 
     match backend:
         case "auto" | "cpu":
             return _cpu(threads, quality)
+        case "mlx":
+            return _mlx()
         case "reference":
             from whitedwarf.ops.reference import ReferenceOps
 
@@ -40,7 +43,8 @@ def make_ops(backend: str = "auto", threads: int = 0, quality: bool = False) -> 
 
 def describe_backends() -> list[BackendInfo]:
     """Every backend this version knows, best first."""
-    return [_describe_cpu(), BackendInfo("reference", True, "numpy: slow, the definition of every result", "float64")]
+    reference = BackendInfo("reference", True, "numpy: slow, the definition of every result", "float64")
+    return [_describe_cpu(), _describe_mlx(), reference]
 
 
 def level() -> str:
@@ -73,3 +77,19 @@ def _describe_cpu() -> BackendInfo:
         return BackendInfo("cpu", True, reason, levels[-1])
     is_available = level() in levels
     return BackendInfo("cpu", is_available, f"{reason}; {LEVEL_VARIABLE} asks for {level()}", level() * is_available)
+
+
+def _mlx() -> Ops:
+    try:
+        from whitedwarf.ops.mlx_ops import MlxOps
+    except ImportError as error:
+        raise BackendError(f"backend mlx is not available: {HOW_TO_GET_MLX} ({error})") from error
+    return MlxOps()
+
+
+def _describe_mlx() -> BackendInfo:
+    try:
+        from whitedwarf.ops.mlx_ops import described
+    except ImportError as error:
+        return BackendInfo("mlx", False, f"{HOW_TO_GET_MLX} ({error})", "")
+    return BackendInfo("mlx", True, *described())

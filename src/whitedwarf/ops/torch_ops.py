@@ -13,6 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from whitedwarf.errors import OutOfMemoryError
 from whitedwarf.ops.base import (
     ExpertWeights,
     Groups,
@@ -101,7 +102,10 @@ class TorchOps:
         return count
 
     def passing(self, run: Callable[[P], Any], batch: P) -> Any:
-        return run(batch)
+        try:
+            return run(batch)
+        except torch.OutOfMemoryError as error:
+            raise OutOfMemoryError(_out_of_memory(self.device, error)) from error
 
     def embed(self, table: Weight, ids: Tensor) -> Tensor:
         return products.embed(_own(table), ids)
@@ -264,6 +268,13 @@ class TorchOps:
 
     def decode_rows(self, held: Rows) -> Tensor:
         return rows.decode_rows(_rows(held).data, held.format)
+
+
+def _out_of_memory(device: torch.device, error: Exception) -> str:
+    return (
+        f"the memory of {device} does not hold this pass: use a smaller --prefill-chunk, --ctx or --parallel, or stop "
+        f"other programs that use the device ({str(error).splitlines()[0]})"
+    )
 
 
 def _own(weight: Weight) -> TorchWeight:

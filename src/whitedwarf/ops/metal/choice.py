@@ -1,0 +1,32 @@
+"""Which functions compute the operations that have a Metal kernel: the kernels', or their twins'."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from whitedwarf.ops.mlx_twins import attention, experts, hyper, products
+
+Compute = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    """One function each; the twins say what they take and give."""
+
+    embed: Compute = products.embed
+    linear: Compute = products.linear
+    grouped_linear: Compute = products.grouped_linear
+    hyper_in: Compute = hyper.hyper_in
+    hyper_out: Compute = hyper.hyper_out
+    hyper_head: Compute = hyper.hyper_head
+    routed_experts: Compute = experts.routed
+    shared_expert: Compute = experts.shared
+    attention: Compute = attention.attention
+
+
+TWINS = Kernels()
+
+
+def here() -> Kernels:
+    """The kernels where Metal is available, else the twins."""
+    return TWINS
