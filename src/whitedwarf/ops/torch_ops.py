@@ -147,6 +147,12 @@ class TorchOps:
         own: Any = mix
         return hyper.hyper_out(streams, output, own.post, own.combination)
 
+    def hyper_out_in(
+        self, streams: Tensor, output: Tensor, mix: HyperMix, weights: HyperWeights, settings: HyperSettings
+    ) -> tuple[Tensor, Tensor, HyperMix]:
+        after = self.hyper_out(streams, output, mix)
+        return after, *self.hyper_in(after, weights, settings)
+
     def hyper_head(self, streams: Tensor, weights: HyperHeadWeights, settings: HyperSettings) -> Tensor:
         mixes = hyper.mix_rows(streams, mix_of(weights.mix), settings.rms_epsilon)
         own: Any = weights
