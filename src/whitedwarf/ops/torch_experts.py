@@ -169,6 +169,16 @@ class HostExperts:
         return Traffic() if self._cache is None else self._cache.traffic
 
     @property
+    def num_slots(self) -> int:
+        """On this card, of all sizes."""
+        return 0 if self._cache is None else self._cache.num_all_slots
+
+    @property
+    def num_held(self) -> int:
+        """Experts that lie on this card."""
+        return 0 if self._cache is None else self._cache.num_held
+
+    @property
     def computes_misses(self) -> bool:
         """Whether the CPU computes the misses of small passes."""
         if self._misses == "auto":
