@@ -22,6 +22,7 @@ from torch import Tensor
 
 from whitedwarf.errors import BackendError
 from whitedwarf.ops.base import ExpertWeights, FloatArray, IntArray, Weight
+from whitedwarf.ops.torch_ops import memory_told
 from whitedwarf.ops.torch_slots import ExpertParts, slot_memory, slots_of_kinds
 from whitedwarf.ops.torch_uploads import Uploads
 from whitedwarf.ops.twins.products import Block
@@ -146,7 +147,8 @@ class HostExperts:
         counts = slots_of_kinds(list(parts.values()), self._slots_of_size)
         kinds = list(counts)
         examples = {part.kind: part for part in parts.values()}
-        memory = {kind: slot_memory(part, counts[kind], self.device) for kind, part in examples.items()}
+        with memory_told(self.device, "the slots for experts"):
+            memory = {kind: slot_memory(part, counts[kind], self.device) for kind, part in examples.items()}
         for index, (layer, part) in enumerate(parts.items()):
             self._served[layer] = _Served(index, part, memory[part.kind], self._on_cpu(part))
         self._uploads = Uploads(self.device, max(part.staging_bytes for part in parts.values()))
