@@ -54,7 +54,12 @@ class TorchMemory:
         return torch.cat([first, second])
 
     def to_host(self, held: Tensor) -> npt.NDArray[Any]:
-        array: npt.NDArray[Any] = held.cpu().numpy()
+        if held.device.type == "cuda":  # from pinned memory, which torch keeps for the next time
+            pinned = torch.empty(held.shape, dtype=held.dtype, pin_memory=True)
+            pinned.copy_(held, non_blocking=True)
+            torch.cuda.current_stream(held.device).synchronize()
+            held = pinned
+        array: npt.NDArray[Any] = held.numpy()
         return array
 
     def to_device(self, held: npt.NDArray[Any]) -> Tensor:
@@ -108,7 +113,7 @@ class TorchOps:
             raise OutOfMemoryError(_out_of_memory(self.device, error)) from error
 
     def embed(self, table: Weight, ids: Tensor) -> Tensor:
-        return products.embed(_own(table), ids)
+        return products.embed(own_weight(table), ids)
 
     def spread(self, x: Tensor, streams: int) -> Tensor:
         return hyper.spread(x, streams)
@@ -120,15 +125,15 @@ class TorchOps:
         return y - scale * (y * direction).sum(dim=1, keepdim=True) * direction
 
     def linear(self, x: Tensor, weight: Weight) -> Tensor:
-        return products.linear(x, _own(weight))
+        return products.linear(x, own_weight(weight))
 
     def linears(
         self, x: Tensor, weights: Sequence[Weight], norm: Tensor | None = None, epsilon: float = 0.0
     ) -> list[Tensor]:
-        return products.linears(x, [_own(weight) for weight in weights], norm, epsilon)
+        return products.linears(x, [own_weight(weight) for weight in weights], norm, epsilon)
 
     def grouped_linear(self, x: Tensor, weight: Weight, groups: int) -> Tensor:
-        return products.grouped_linear(x, _own(weight), groups)
+        return products.grouped_linear(x, own_weight(weight), groups)
 
     def grouped_then_linear(self, x: Tensor, first: Weight, groups: int, second: Weight) -> Tensor:
         return self.linear(self.grouped_linear(x, first, groups), second)
@@ -283,20 +288,21 @@ def _out_of_memory(device: torch.device, error: Exception) -> str:
     )
 
 
-def _own(weight: Weight) -> TorchWeight:
+def own_weight(weight: Weight) -> TorchWeight:
+    """A weight that this backend made."""
     assert isinstance(weight, TorchWeight)
     return weight
 
 
 def mix_of(weight: Weight) -> Tensor:
     """The few numbers of a hyper-connection, as they are stored where they are floats."""
-    own = _own(weight)
+    own = own_weight(weight)
     return own.planes[0] if len(own.planes) == 1 else decode(own)
 
 
 def block(weights: ExpertWeights) -> products.Block:
     """The same as the products take it."""
-    return products.Block(_own(weights.gate), _own(weights.up), _own(weights.down), weights.limit)
+    return products.Block(own_weight(weights.gate), own_weight(weights.up), own_weight(weights.down), weights.limit)
 
 
 def _rows(held: Rows) -> TorchRows:
