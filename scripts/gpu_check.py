@@ -82,7 +82,7 @@ class Check:
 
     def _child(self, part: str, index: int, count: int) -> Child:
         options = ["--simulate"] if self.arguments.simulate else []
-        if self.arguments.twins:
+        if self.arguments.twins or (self.arguments.simulate and part != "ops"):  # interpreted, a model takes minutes
             options.append("--twins")
         profile = (self.out or self.folder) / "profile.txt"
         options += ["--profile", str(profile), "--native", str(self.folder / "native")]

@@ -56,11 +56,11 @@ class Ledger:
     """The file in which a process tells what it does."""
 
     def __init__(self, path: Path) -> None:
-        self._file = path.open("a", encoding="utf-8")
+        self.path = path
 
     def tell(self, **fields: Any) -> None:
-        self._file.write(json.dumps(fields, default=str) + "\n")
-        self._file.flush()
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(fields, default=str) + "\n")
 
 
 def read_ledger(path: Path) -> list[Outcome]:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from gpu_checks.case import DEVICE_LOST, Ledger, Outcome, read_ledger
 
+SCRIPT = Path(__file__).resolve().parents[1] / "gpu_check.py"
 MOST_RESTARTS = 12
 TOLD_BYTES = 1500  # of what a dead process wrote last
 POLL_S = 0.2
@@ -42,9 +43,8 @@ class Child:
         return self.folder / f"{self.part}-{self.index}.log"
 
     def start(self, until: float) -> None:
-        script = Path(__file__).resolve().parents[1] / "gpu_check.py"
         share = ["--child", self.part, "--share", f"{self.index}/{self.count}", "--ledger", str(self.ledger)]
-        command = [sys.executable, str(script), *share, "--until", str(until), *self.options]
+        command = [sys.executable, str(SCRIPT), *share, "--until", str(until), *self.options]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 command, stdout=log, stderr=subprocess.STDOUT, env=self.environment, start_new_session=True

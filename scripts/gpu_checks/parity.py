@@ -87,10 +87,10 @@ def truth_ops() -> Any:
 
 def cases(setting: Setting) -> Iterator[Case]:
     """Files of several quants, then steps of many sequences, then recordings."""
-    length = 60 if setting.is_simulated else 280
-    kinds: Sequence[tuple[str, KvCache]] = (("nano", "packed"), ("mxfp4", "packed"), ("iq2", "packed"))
+    length = 40 if setting.is_simulated else 280
+    kinds: Sequence[tuple[str, KvCache]] = (("nano", "packed"), ("iq2", "packed"))
     if not setting.is_simulated:
-        kinds = (*kinds, ("nano", "f32"), ("f32", "f32"))
+        kinds = (*kinds, ("mxfp4", "packed"), ("nano", "f32"), ("f32", "f32"))
     steps = 4 if setting.is_simulated else 60
     for name, cache in kinds:
         pair = Pair(setting, name, cache)

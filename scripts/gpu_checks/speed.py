@@ -34,9 +34,9 @@ def cases(setting: Setting, profile: Path | None = None) -> Iterator[Case]:
     yield own.alone("decode 1", 1, 1, deep)
     yield own.profiled("decode", 1, deep)
     yield own.alone("prefill", 1, chunk // 2, 0)
-    yield own.profiled("prefill", chunk // 2, 0)
     if setting.is_simulated:
         return
+    yield own.profiled("prefill", chunk // 2, 0)
     yield own.decode(1, deep)
     yield own.alone(f"decode {many}", many, 1, deep)
     yield own.decode(many, deep)
