@@ -4,7 +4,8 @@
 // waits for ever is told. Threadgroup memory is filled with NaN before every group, and groups run their fibers forwards or
 // backwards as asked, so that a forgotten barrier shows. Knows nothing of the speed or the rounding of a GPU.
 
-#pragma once
+#ifndef METAL_SHIM
+#define METAL_SHIM
 
 #include <ucontext.h>
 
@@ -342,3 +343,5 @@ using metal::half;
 #define constant
 #define threadgroup
 #define thread
+
+#endif
