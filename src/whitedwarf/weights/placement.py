@@ -6,6 +6,7 @@ What cannot be is refused with the numbers, and with what would help. Memory tha
 Knows no device library; what the cards have is told to it.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -20,6 +21,7 @@ LEAST_SHARED_RESERVE_BYTES = 2048 * _MIB
 RESERVE_SHARE = 32  # one part in so many of a card stays free: libraries, graphs, what lies between allocations
 STAGED_EXPERTS = 4  # on their way into slots
 _CONTEXT_STEP = 256
+_LAYER = re.compile(r"blk\.(\d+)\.")
 
 
 class Mode(StrEnum):
@@ -112,6 +114,14 @@ class Placement:
         """The card of a layer; what comes before the first is with the first, what comes after the last with it."""
         share = next((share for share in self.shares if layer < share.end_layer), self.shares[-1])
         return share.device
+
+
+def layer_of(name: str, last_layer: int) -> int:
+    """The layer with which a tensor lies: its own; the first for the embedding, the last for all that comes behind."""
+    found = _LAYER.match(name)
+    if found is None:
+        return 0 if name.startswith("token_embd") else last_layer
+    return min(int(found[1]), last_layer)
 
 
 def place(wants: Wants, cards: Sequence[Card], host_bytes: int) -> Placement:
