@@ -6,10 +6,9 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
 
-from ops.torch_cases import from_device, on_device  # noqa: E402
-
 from ops.cases import EPSILON, REFERENCE, Draw, assert_close, exact  # noqa: E402
 from ops.quantised import TYPES, random_tensor  # noqa: E402
+from ops.torch_cases import from_device, on_device  # noqa: E402
 from whitedwarf.gguf.types import GgmlType  # noqa: E402
 from whitedwarf.ops.reference import ReferenceWeight  # noqa: E402
 from whitedwarf.ops.triton import products  # noqa: E402

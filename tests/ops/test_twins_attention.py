@@ -7,11 +7,10 @@ from hypothesis import strategies as st
 
 pytest.importorskip("torch")
 
-from ops.torch_cases import from_device, on_device, rows_on_device
-
 from ops.cases import KEY_KINDS, KV_KINDS, REFERENCE, Draw, assert_close, assert_same_bits, exact, tensor
 from ops.test_cpu_attention import picked_rows
 from ops.test_cpu_index import repeated_keys, simple_floats
+from ops.torch_cases import from_device, on_device, rows_on_device
 from whitedwarf.ops.base import RouterWeights, RowFormat, Rows, Visible
 from whitedwarf.ops.rows import round_like_keys
 from whitedwarf.ops.twins.attention import attention

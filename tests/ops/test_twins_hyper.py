@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 
 pytest.importorskip("torch")
 
-from ops.torch_cases import from_device, on_device
-
 from ops.cases import EPSILON, REFERENCE, Draw, assert_close, assert_same_bits, exact, tensor
+from ops.torch_cases import from_device, on_device
 from whitedwarf.ops.base import HyperHeadWeights, HyperMix, HyperSettings, HyperWeights
 from whitedwarf.ops.twins.hyper import hyper_head, hyper_in, hyper_out, mix_rows, spread
 

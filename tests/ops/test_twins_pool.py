@@ -5,9 +5,8 @@ import pytest
 
 pytest.importorskip("torch")
 
-from ops.torch_cases import from_device, on_device
-
 from ops.cases import EPSILON, KV_KINDS, REFERENCE, Draw, assert_close, assert_same_bits, exact
+from ops.torch_cases import from_device, on_device
 from whitedwarf.ops.base import Groups, RowFormat, RowKind
 from whitedwarf.ops.rows import encode_rows
 from whitedwarf.ops.twins.pool import compress

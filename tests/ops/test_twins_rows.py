@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 
 pytest.importorskip("torch")
 
-from ops.torch_cases import from_device, on_device
-
 from ops.cases import EPSILON, KEY_KINDS, KV_KINDS, REFERENCE, Draw, assert_close, assert_same_bits, exact
 from ops.test_rounding import nasty_rows
+from ops.torch_cases import from_device, on_device
 from whitedwarf.ops.base import RowFormat, RowKind
 from whitedwarf.ops.rows import decode_rows, encode_rows, hadamard, round_like_keys
 from whitedwarf.ops.twins import rows as twin

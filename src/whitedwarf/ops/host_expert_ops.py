@@ -1,14 +1,13 @@
 """A backend on a card whose routed experts stay in host memory: around TorchOps, or what is made of it.
 
-Everything but the experts is the wrapped backend's own. A pass is never recorded as a graph: what the experts need is
-known only on the way.
+Everything but the experts is the wrapped backend's own, which must not record passes as graphs: what the experts need
+is known only on the way.
 """
 
 import re
-from collections.abc import Callable
 from typing import Any, cast
 
-from whitedwarf.ops.base import ExpertWeights, Ops, P, Weight
+from whitedwarf.ops.base import ExpertWeights, Ops, Weight
 from whitedwarf.ops.torch_experts import HostExperts, HostStack
 from whitedwarf.ops.torch_ops import block
 from whitedwarf.weights.tensors import Tensor
@@ -45,6 +44,3 @@ class HostExpertOps:
         if not self.host_experts.is_prepared:
             self.host_experts.prepare()
         return self.host_experts.experts(x, experts, weights, routed, None if shared is None else block(shared))
-
-    def passing(self, run: Callable[[P], Any], batch: P) -> Any:
-        return run(batch)

@@ -3,7 +3,7 @@
 An operation runs on the card of its weights or of its layer, else on that of its first array; what lies elsewhere is
 moved there. The numbers of a pass (turns, positions, counts) are copied to a card once, when it first needs them; the
 streams go on to the next card with its first layer. The embedding is with the first layers, the head with the last.
-A pass is never recorded as a graph. Knows nothing of how a card computes.
+The cards' backends must not record passes as graphs. Knows nothing of how a card computes.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,11 +11,12 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Protocol, cast
 
-from whitedwarf.ops.base import Ops, P, Weight
+from whitedwarf.ops.base import HyperSettings, HyperWeights, Ops, P, Weight
 from whitedwarf.ops.spans import RowMemory, SpanRows
 from whitedwarf.weights.placement import layer_of
 from whitedwarf.weights.tensors import Tensor
 
+_OPERATIONS = frozenset(name for name in vars(Ops) if not name.startswith("_"))
 _BY_LAYER = frozenset({"pool", "pick", "attend"})  # (spans, layer, ...)
 
 
@@ -49,28 +50,47 @@ class Placed:
         return self.weight.shape
 
 
-class Everywhere:
-    """Numbers that every card may need: numpy's, and a copy on each card that asked."""
+class Numbers:
+    """Numpy's arrays of a pass, and all of them on each card that asked for one."""
 
-    def __init__(self, values: Any) -> None:
-        self.values = values
-        self._copies: dict[int, Any] = {}
+    def __init__(self, values: Sequence[Any]) -> None:
+        self.values = tuple(values)
+        self._copies: dict[int, Sequence[Any]] = {}
 
-    def on(self, number: int, card: Card) -> Any:
+    def on(self, number: int, card: Card) -> Sequence[Any]:
         if number not in self._copies:
-            (self._copies[number],) = card.ops.arrays(self.values)
+            self._copies[number] = card.ops.arrays(*self.values)
         return self._copies[number]
 
-    def __len__(self) -> int:
-        return len(self.values)
+
+@dataclass(frozen=True, slots=True)
+class Everywhere:
+    """One of the arrays of a pass."""
+
+    numbers: Numbers
+    index: int
+
+    def on(self, number: int, card: Card) -> Any:
+        return self.numbers.on(number, card)[self.index]
+
+    @property
+    def values(self) -> Any:
+        return self.numbers.values[self.index]
 
     @property
     def shape(self) -> Any:
         return self.values.shape
 
+    def __len__(self) -> int:
+        return len(self.values)
 
-class Parameter(Everywhere):
-    """The same for numbers that stay."""
+
+class Parameter:
+    """Numbers that stay, and a copy on each card that asked."""
+
+    def __init__(self, values: Any) -> None:
+        self.values = values
+        self._copies: dict[int, Any] = {}
 
     def on(self, number: int, card: Card) -> Any:
         if number not in self._copies:
@@ -98,7 +118,6 @@ class LayeredOps:
         self.cards = tuple(cards)
         self.name = cards[0].ops.name
         self._last_layer = max(card.end_layer for card in cards) - 1
-        self._carried: _Carried | None = None
 
     @classmethod
     def over(cls, cards: Sequence[Card]) -> Ops:
@@ -107,6 +126,8 @@ class LayeredOps:
 
     def __getattr__(self, name: str) -> Any:
         """Any operation, on the card where it belongs."""
+        if name not in _OPERATIONS:
+            raise AttributeError(f"backends have no {name}")
         return _Operation(self, name)
 
     def weight(self, tensor: Tensor) -> Weight:
@@ -120,7 +141,8 @@ class LayeredOps:
         return Parameter(values)
 
     def arrays(self, *values: Any) -> Any:
-        return tuple(map(Everywhere, values))
+        numbers = Numbers(values)
+        return tuple(Everywhere(numbers, index) for index in range(len(values)))
 
     def memory(self, layer: int) -> RowMemory:
         return self.cards[self.card_of(layer)].ops.memory(layer)
@@ -135,10 +157,19 @@ class LayeredOps:
         return self.cards[0].ops.closing_windows(count, num_spans, num_rows)
 
     def passing(self, run: Callable[[P], Any], batch: P) -> Any:
-        return run(batch)
+        return self.cards[0].ops.passing(run, batch)
+
+    def hyper_out_in(self, streams: Any, output: Any, mix: Any, weights: HyperWeights, settings: HyperSettings) -> Any:
+        """Where the next part is on another card, only the finished streams go there."""
+        assert isinstance(weights.mix, Placed)
+        number = weights.mix.card
+        if self.owner(streams) == number:
+            return _Operation(self, "hyper_out_in")(streams, output, mix, weights, settings)
+        streams = self.cards[number].take(self.hyper_out(streams, output, mix))
+        return (streams, *self.hyper_in(streams, weights, settings))
 
     def host(self, x: Any) -> Any:
-        return x.values if isinstance(x, Everywhere) else self.cards[self.owner(x)].ops.host(x)
+        return x.values if isinstance(x, Everywhere | Parameter) else self.cards[self.owner(x)].ops.host(x)
 
     def card_of(self, layer: int) -> int:
         """The number of the card with a layer; what comes behind the last is with it."""
@@ -149,26 +180,8 @@ class LayeredOps:
         """The number of the card on which an array lies; the first one for what lies on none."""
         return next((number for number, card in enumerate(self.cards) if card.owns(array)), 0)
 
-    def carry(self, array: Any, number: int) -> Any:
-        """An array of another card on this one. The streams are needed there twice, and are moved once."""
-        carried, self._carried = self._carried, None
-        if carried is not None and carried.source is array and carried.card == number:
-            return carried.copy
-        copy = self.cards[number].take(array)
-        self._carried = _Carried(array, number, copy)
-        return copy
-
     def _layer_of(self, name: str) -> int:
         return layer_of(name, self._last_layer)
-
-
-@dataclass(frozen=True, slots=True)
-class _Carried:
-    """What was last moved, and whither."""
-
-    source: Any
-    card: int
-    copy: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +202,6 @@ class _Operation:
     def _card(self, given: Sequence[Any]) -> int:
         if self.name in _BY_LAYER:
             return self.ops.card_of(given[1])
-        if self.name == "hyper_out":  # where the layer's output is: the streams may still be on the card before
-            return self.ops.owner(given[1])
         placed = _first_placed(given)
         return self.ops.owner(given[0]) if placed is None else placed.card
 
@@ -198,7 +209,7 @@ class _Operation:
         """An argument as the card's backend takes it."""
         if isinstance(value, Placed):
             return value.weight
-        if isinstance(value, Everywhere | CardSpans):
+        if isinstance(value, Everywhere | Parameter | CardSpans):
             return value.on(number, card)
         if isinstance(value, list | tuple):
             return type(value)(self._on_card(part, number, card) for part in value)
@@ -207,7 +218,7 @@ class _Operation:
             moved = {name: self._on_card(part, number, card) for name, part in held.items()}
             changed = {name: part for name, part in moved.items() if part is not held[name]}
             return replace(value, **changed) if changed else value
-        return value if card.owns(value) else self.ops.carry(value, number)
+        return value if card.owns(value) else card.take(value)
 
 
 def _first_placed(values: Sequence[Any]) -> Placed | None:

@@ -43,7 +43,10 @@ def torch_cards(backend: str, budget_bytes: int | None = None) -> list[Card]:
             f"backend {backend} is not available: PyTorch {torch.__version__} finds no {what}; check the driver with "
             f"{'rocm-smi' if backend == 'rocm' else 'nvidia-smi'}, and that PyTorch was built for it"
         )
-    return [_card(index, budget_bytes) for index in range(torch.cuda.device_count())]
+    cards = [_card(index, budget_bytes) for index in range(torch.cuda.device_count())]
+    for card in cards:
+        _keep_budget(card)
+    return cards
 
 
 def cpu_card(total_bytes: int, usable_bytes: int, budget_bytes: int | None = None) -> Card:
@@ -51,9 +54,9 @@ def cpu_card(total_bytes: int, usable_bytes: int, budget_bytes: int | None = Non
     return Card(CPU_CARD, "PyTorch on this CPU", total_bytes, usable_bytes, budget_bytes is None, budget_bytes)
 
 
-def keep_budget(card: Card) -> None:
-    """Let PyTorch refuse what would be beyond the card's budget."""
-    if card.budget_bytes is not None and card.device != CPU_CARD:
+def _keep_budget(card: Card) -> None:
+    """Let PyTorch refuse what would be beyond it."""
+    if card.budget_bytes is not None:
         share = min(1.0, card.budget_bytes / card.total_bytes)
         torch.cuda.set_per_process_memory_fraction(share, torch.device(card.device))
 

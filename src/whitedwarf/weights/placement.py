@@ -66,6 +66,7 @@ class Wants:
     num_experts_used: int
     parallel: int = 1
     window_bytes: int = 0
+    prefix_bytes: int = 0  # of earlier contexts that are kept, with their layers
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +188,7 @@ def _cuts(wants: Wants, loads: Sequence[int], rooms: Sequence[_Room]) -> list[tu
     num_layers, num_cards = len(loads), len(rooms)
     ends = [0]
     for load, context_bytes in zip(loads, wants.context_bytes, strict=True):
-        ends.append(ends[-1] + load + context_bytes)
+        ends.append(ends[-1] + load + context_bytes + wants.prefix_bytes // num_layers)
 
     def fullness(card: int, first: int, end: int) -> float:
         load = ends[end] - ends[first] + wants.scratch_bytes + _ends_bytes(wants.model, first, end)
@@ -223,7 +224,7 @@ def _share(wants: Wants, room: _Room, first: int, end: int) -> Share:
         dense_bytes=sum(layer.dense_bytes for layer in layers) + _ends_bytes(wants.model, first, end),
         experts_bytes=sum(layer.experts_bytes for layer in layers),
         context_bytes=sum(wants.context_bytes[first:end]),
-        scratch_bytes=wants.scratch_bytes,
+        scratch_bytes=wants.scratch_bytes + wants.prefix_bytes * (end - first) // len(wants.model.layers),
         usable_bytes=room.usable_bytes,
     )
 
@@ -296,7 +297,7 @@ def _refusal(wants: Wants, rooms: Sequence[_Room]) -> str:
     model, usable_bytes = wants.model, sum(room.usable_bytes for room in rooms)
     least = _pool_bytes(model, 0, len(model.layers))
     experts_bytes = sum(wants.num_experts_used * size for size in least) + STAGED_EXPERTS * max(least)
-    scratch_bytes, context_bytes = wants.scratch_bytes * len(rooms), sum(wants.context_bytes)
+    scratch_bytes, context_bytes = wants.scratch_bytes * len(rooms) + wants.prefix_bytes, sum(wants.context_bytes)
     needed_bytes = model.dense_bytes + experts_bytes + scratch_bytes + context_bytes
     told = (
         f"even with all experts in host memory the model needs {size_text(needed_bytes)}: "
@@ -309,7 +310,7 @@ def _refusal(wants: Wants, rooms: Sequence[_Room]) -> str:
 
 def _shared_refusal(wants: Wants, rooms: Sequence[_Room]) -> str:
     model, usable_bytes = wants.model, sum(room.usable_bytes for room in rooms)
-    scratch_bytes, context_bytes = wants.scratch_bytes * len(rooms), sum(wants.context_bytes)
+    scratch_bytes, context_bytes = wants.scratch_bytes * len(rooms) + wants.prefix_bytes, sum(wants.context_bytes)
     weights_bytes = model.dense_bytes + model.experts_bytes
     needed_bytes = weights_bytes + scratch_bytes + context_bytes
     told = (
