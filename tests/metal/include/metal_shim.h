@@ -7,6 +7,7 @@
 #ifndef METAL_SHIM
 #define METAL_SHIM
 
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <algorithm>
@@ -123,9 +124,10 @@ struct Meeting {  // of threads that exchange a value; two of them in turn, so t
 };
 
 struct Fiber {
-  ucontext_t context;
+  ucontext_t context;  // where it begins
+  jmp_buf place;       // where it goes on: jumps ask nothing of the system, as changes of context do
   std::vector<char> stack;
-  bool is_done = false;
+  bool has_begun = false, is_done = false;
   unsigned simd_turn = 0, group_turn = 0;
 };
 
@@ -135,7 +137,7 @@ struct Group {
   std::vector<Meeting> simds;
   Meeting all{0};
   unsigned current = 0, progress = 0;
-  ucontext_t scheduler;
+  jmp_buf scheduler;
   const std::function<void()>* body = nullptr;
 };
 
@@ -160,7 +162,16 @@ struct Shared {  // threadgroup memory
   operator T*() { return values; }
 };
 
-inline void give_way() { swapcontext(&running->fibers[running->current].context, &running->scheduler); }
+inline void give_way() {
+  if (!_setjmp(running->fibers[running->current].place)) _longjmp(running->scheduler, 1);
+}
+
+inline void go_on(Fiber& fiber) {
+  if (_setjmp(running->scheduler)) return;
+  if (fiber.has_begun) _longjmp(fiber.place, 1);
+  fiber.has_begun = true;
+  setcontext(&fiber.context);
+}
 
 inline const std::vector<std::uint64_t>& meet(Meeting& meeting, unsigned& turn, unsigned place, std::uint64_t value) {
   const unsigned own = turn++ & 1;
@@ -292,7 +303,7 @@ inline void run_group(Group& group, bool backwards) {
   for (auto& meeting : group.simds) meeting.arrived[0] = meeting.arrived[1] = 0;
   group.all.arrived[0] = group.all.arrived[1] = 0;
   for (auto& fiber : group.fibers) {
-    fiber.is_done = false;
+    fiber.has_begun = fiber.is_done = false;
     fiber.simd_turn = fiber.group_turn = 0;
     getcontext(&fiber.context);
     fiber.context.uc_stack.ss_sp = fiber.stack.data();
@@ -306,7 +317,7 @@ inline void run_group(Group& group, bool backwards) {
     for (unsigned i = 0; i < count; i++) {
       group.current = backwards ? count - 1 - i : i;
       Fiber& fiber = group.fibers[group.current];
-      if (!fiber.is_done) swapcontext(&group.scheduler, &fiber.context);
+      if (!fiber.is_done) go_on(fiber);
       done += fiber.is_done;
     }
     if (done < count && group.progress == before) stuck();
