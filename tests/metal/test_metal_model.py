@@ -25,4 +25,5 @@ def test_a_flash_quant_mix_gives_the_twins_logits(monkeypatch):
     ours, expected = (run(one, one.new_state(), pieces(ids, chunks)) for one in (model, twins))
     assert np.abs(ours - expected).max() <= 1e-4
     kinds = {"products_few", "experts_few_up", "experts_few_down", "attention_part", "attention_join"}
+    kinds |= {"hyper_in", "hyper_out", "hyper_head", "rows_made", "pool", "route"}
     assert {kind for kind in kinds if any(name.startswith(kind) for name in made.launched)} == kinds

@@ -95,6 +95,7 @@ inline float rsqrt(float x) { return 1 / std::sqrt(x); }
 using std::exp;
 using std::fabs;
 using std::isnan;
+using std::log;
 using std::rint;
 using std::sqrt;
 template <typename T>
@@ -222,6 +223,8 @@ template <typename T>
 T simd_sum(T value) { return simd_joined(value, [](T a, T b) { return a + b; }); }
 template <typename T>
 T simd_max(T value) { return simd_joined(value, [](T a, T b) { return max(a, b); }); }
+template <typename T>
+T simd_min(T value) { return simd_joined(value, [](T a, T b) { return min(a, b); }); }
 
 enum class mem_flags { mem_none, mem_device, mem_threadgroup };
 inline void threadgroup_barrier(mem_flags) {
