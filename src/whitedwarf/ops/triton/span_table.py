@@ -19,9 +19,9 @@ WINDOW, ROW_VALUES, ROW_GATES, ROWS, KEY_VALUES, KEY_GATES, KEYS = range(NUM_STO
 class SpanTable:
     """The spans of a pass. Positions and counts are int32, addresses int64, all tensors on the device.
 
-    New rows of a pass are read from the batch's own arrays (row_starts says where), older ones from the stores. New ones
-    of a span whose `fresh` lies beyond its start are put into the stores by kernels; those of the others, which are
-    too long for that, by the host afterwards. Pooled rows always are.
+    New rows of a pass are read from the batch's own arrays (row_starts says where), older ones from the stores. Kernels
+    put the new rows of a span into its stores if its `fresh` lies beyond its start; those of the others, which are too
+    long for that, the host does afterwards. Pooled rows are stored by kernels always.
     """
 
     starts: Tensor  # (spans,): position of a span's first new token
