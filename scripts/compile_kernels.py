@@ -96,7 +96,7 @@ def compile_specimen(name: str, target: str):
         constexprs=dict(specimen.constants),
         attrs=specimen.attributes(),
     )
-    options = {"num_warps": specimen.num_warps, "num_stages": specimen.num_stages}
+    options = {"num_warps": specimen.num_warps, "num_stages": specimen.num_stages, "enable_fp_fusion": True}
     return triton.compile(source, target=GPUTarget(*TARGETS[target]), options=options)
 
 

@@ -43,17 +43,31 @@ class FileSettings:
 
 @Parameter(name="*", group=_MODEL)
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelSettings(FileSettings):
+class PlaceSettings(FileSettings):
+    """Which file, and where it runs."""
+
+    backend: Literal["auto", "cuda", "rocm", "cpu", "mlx", "torch", "reference"] = "auto"
+    """Where the arithmetic runs; `whitedwarf doctor` says what is available. auto: on graphics cards if PyTorch finds
+    some, else on the CPU."""
+    device_memory: str | None = None
+    """How much of each card a model may take, e.g. 20G (powers of 1000) or 20GiB (of 1024). Default: what is free, less
+    a reserve."""
+
+
+@Parameter(name="*", group=_MODEL)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSettings(PlaceSettings):
     """Which model, and how it runs."""
 
     context: Annotated[int | None, Parameter(name=("--ctx", "-c"), validator=POSITIVE)] = None
     """Context length in tokens. Default: 32768, or less if the model has less."""
     threads: Annotated[int | None, Parameter(name=("--threads", "-t"), validator=Number(gte=1, lte=1024))] = None
     """CPU threads. Default: one for each core that this process may use."""
-    backend: Literal["auto", "cpu", "mlx", "reference"] = "auto"
-    """Where the arithmetic runs; `whitedwarf doctor` says what is available."""
     cpu: Annotated[bool, Parameter(negative=())] = False
     """Short for --backend cpu."""
+    expert_misses: Literal["auto", "copy", "cpu"] = "auto"
+    """What happens to experts in host memory that a card lacks: copied there, or computed by the CPU while few rows
+    need them. auto: whichever a short measurement finds faster."""
     quality: bool = False
     """Float activations everywhere: slower, for parity and debugging."""
     kv_cache: Literal["packed", "packed-f16", "f16", "f32"] = "packed"
@@ -263,6 +277,7 @@ class AgentFlags(SourceSettings):
 
 
 DEFAULT_FILE = FileSettings()
+DEFAULT_PLACE = PlaceSettings()
 DEFAULT_MODEL = ModelSettings()
 DEFAULT_SOURCE = SourceSettings()
 DEFAULT_CHAT = ChatSettings()

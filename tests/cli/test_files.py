@@ -11,6 +11,7 @@ from fakes.checkpoints import random_checkpoint
 from fakes.rewritten import rewritten
 from whitedwarf.gguf.metadata import TypedMetadata
 from whitedwarf.gguf.reader import open_gguf
+from whitedwarf.ops.select import BACKENDS
 
 InProcess = Callable[[Sequence[str]], tuple[int, str, str]]
 
@@ -19,7 +20,8 @@ def test_doctor_tells_what_would_be_used(in_process: InProcess) -> None:
     code, out, err = in_process(["doctor"])
     assert (code, err) == (0, "")
     labels = [line.split()[0] for line in out.splitlines()]
-    assert labels == ["whitedwarf", "cpu", "cores", "memory", "limit", "backend", "backend", "model", "plan", "context"]
+    machine = ["whitedwarf", "cpu", "cores", "memory", "limit"]
+    assert labels == [*machine, *["backend"] * len(BACKENDS), "model", "plan", "context"]
     assert "nano" in out
     assert ": used; " in out
 

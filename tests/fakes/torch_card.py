@@ -1,10 +1,12 @@
-"""A card made of this computer's memory: it has so many bytes, and refuses more."""
+"""Cards made of this computer's memory: one has so many bytes and refuses more, others refuse each other's tensors."""
 
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves
 
 from whitedwarf.errors import OutOfMemoryError
@@ -18,6 +20,7 @@ class CountedCard(TorchDispatchMode):
         self.budget_bytes = budget_bytes
         self.peak_bytes = 0
         self._live: dict[int, tuple[StorageWeakRef, int]] = {}
+        self._most_bytes = 0  # used at most: what has gone since the last look is still in it
 
     @property
     def used_bytes(self) -> int:
@@ -26,17 +29,81 @@ class CountedCard(TorchDispatchMode):
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = function(*args, **(kwargs or {}))
-        before = len(self._live)
         for leaf in tree_leaves(result):
             if isinstance(leaf, torch.Tensor):
-                storage = leaf.untyped_storage()
-                self._live[storage._cdata] = (StorageWeakRef(storage), storage.nbytes())
-        if len(self._live) != before:
-            self._check()
+                self._count(leaf.untyped_storage())
         return result
 
-    def _check(self) -> None:
-        used = self.used_bytes
+    def _count(self, storage: torch.UntypedStorage) -> None:
+        held = self._live.get(storage._cdata)
+        if held is not None and not held[0].expired():
+            return
+        self._live[storage._cdata] = (StorageWeakRef(storage), storage.nbytes())
+        self._most_bytes += storage.nbytes()
+        if self._most_bytes <= min(self.peak_bytes, self.budget_bytes):
+            return
+        self._most_bytes = used = self.used_bytes
         self.peak_bytes = max(self.peak_bytes, used)
         if used > self.budget_bytes:
             raise OutOfMemoryError(f"the card has {self.budget_bytes} bytes, {used} would be used")
+
+
+class TaggedCards(TorchDispatchMode):
+    """While it is entered, a tensor belongs to the card for which it was made (cpu:0, cpu:1, ...) or from whose tensors
+    it was computed; two cards' tensors in one operation are an error. What names no card is anybody's.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.moves: list[tuple[int, tuple[int, ...]]] = []  # whither, and which shape
+        self._tags: dict[int, tuple[StorageWeakRef, int]] = {}
+
+    def card_of(self, tensor: torch.Tensor) -> int | None:
+        storage = tensor.untyped_storage()
+        held = self._tags.get(storage._cdata)
+        return None if held is None or held[0].expired() else held[1]
+
+    def move(self, tensor: torch.Tensor, card: int) -> torch.Tensor:
+        with _disable_current_modes():
+            moved = tensor.clone()
+        self._tag(moved, card)
+        self.moves.append((card, tuple(tensor.shape)))
+        return moved
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = kwargs or {}
+        device = given.get("device")
+        result = function(*args, **given)
+        cards = {self.card_of(leaf) for leaf in tree_leaves((args, given)) if isinstance(leaf, torch.Tensor)} - {None}
+        if device is not None and torch.device(device).index is not None:
+            cards |= {torch.device(device).index}
+        if len(cards) > 1:
+            raise AssertionError(f"{function} mixes tensors of the cards {cards}")
+        for leaf in tree_leaves(result):
+            if isinstance(leaf, torch.Tensor) and cards:
+                self._tag(leaf, *cards)
+        return result
+
+    def _tag(self, tensor: torch.Tensor, card: int | None) -> None:
+        storage = tensor.untyped_storage()
+        if card is not None:
+            self._tags[storage._cdata] = (StorageWeakRef(storage), card)
+
+
+@dataclass(frozen=True)
+class TaggedCard:
+    """One of the cards, with a backend for it. See ops/layered_ops.py, Card."""
+
+    tags: TaggedCards
+    number: int
+    ops: Any
+    end_layer: int
+
+    def owns(self, array: Any) -> bool:
+        return not isinstance(array, torch.Tensor) or self.tags.card_of(array) in (None, self.number)
+
+    def take(self, array: torch.Tensor) -> torch.Tensor:
+        return self.tags.move(array, self.number)
+
+    def current(self) -> AbstractContextManager[None]:
+        return nullcontext()

@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,7 @@ class Shim:
 
     backwards: bool = False
     launched: list[str] = field(default_factory=list)  # names of sources
+    _texts: dict[tuple[Any, ...], str] = field(default_factory=dict)  # by what MLX writes them from
 
     def __call__(self, source: Source) -> Callable[..., list[mx.array]]:
         kernel = mx.fast.metal_kernel(
@@ -64,18 +66,22 @@ class Shim:
             assert max(grid) < 2**31, "a launch has at most 2^31 threads in a direction"
             assert np.prod(threadgroup) <= 1024, "a threadgroup has at most 1024 threads"
             self.launched.append(source.name)
-            text = _generated(kernel, inputs, template, grid, threadgroup, output_shapes, output_dtypes)
+            kinds = tuple((str(x.dtype), x.ndim == 0, x.size < 8) for x in inputs)
+            key = source, kinds, tuple(template), tuple(map(str, output_dtypes))
+            if key not in self._texts:
+                named = {"output_shapes": output_shapes, "output_dtypes": output_dtypes, "template": template}
+                self._texts[key] = _generated(kernel, inputs, grid=grid, threadgroup=threadgroup, **named)
+            text = self._texts[key]
             return _run(text, source, inputs, grid, threadgroup, output_shapes, output_dtypes, self.backwards)
 
         return call
 
 
-def _generated(kernel, inputs, template, grid, threadgroup, shapes, dtypes) -> str:
+def _generated(kernel: Callable[..., Any], inputs: Sequence[mx.array], **how: Any) -> str:
     """What MLX would compile."""
 
     def launch(*arrays: mx.array) -> list[mx.array]:
-        named = {"output_shapes": shapes, "output_dtypes": dtypes, "template": template}
-        return kernel(inputs=list(arrays), grid=grid, threadgroup=threadgroup, verbose=True, **named)
+        return kernel(inputs=list(arrays), verbose=True, **how)
 
     with tempfile.TemporaryDirectory() as folder:
         printed = Path(folder) / "printed"
@@ -97,7 +103,7 @@ def _with_output_in(path: Path, run: Callable[[], Any]) -> None:
 
 
 def _run(text: str, source: Source, inputs, grid, group, shapes, dtypes, backwards: bool) -> list[mx.array]:
-    library = ctypes.CDLL(str(_compiled(_as_cpp(text))))
+    library = _library(text)
     arrays = {name: np.ascontiguousarray(np.array(x)) for name, x in zip(source.inputs, inputs, strict=True)}
     sizes = {f"{name}_shape": np.array(x.shape, np.int32) for name, x in zip(source.inputs, inputs, strict=True)}
     made = [np.dtype(str(dtype).removeprefix("mlx.core.")) for dtype in dtypes]
@@ -113,6 +119,11 @@ def _run(text: str, source: Source, inputs, grid, group, shapes, dtypes, backwar
         assert (output[-GUARD:] == CANARY).all(), f"{source.name} writes behind its output {name}"
     values = zip(outputs.values(), shapes, made, strict=True)
     return [mx.array(output[:-GUARD].view(dtype).reshape(shape)) for output, shape, dtype in values]
+
+
+@cache
+def _library(text: str) -> ctypes.CDLL:
+    return ctypes.CDLL(str(_compiled(_as_cpp(text))))
 
 
 def _parameters(text: str) -> list[str]:

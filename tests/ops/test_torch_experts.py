@@ -1,6 +1,6 @@
 """Experts in host memory behind a card with few slots: the same outputs, and the books of the traffic."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from whitedwarf.errors import BackendError, OutOfMemoryError  # noqa: E402
 from whitedwarf.gguf.types import GgmlType  # noqa: E402
 from whitedwarf.ops.base import ExpertWeights  # noqa: E402
 from whitedwarf.ops.cpu import CpuOps  # noqa: E402
-from whitedwarf.ops.torch_experts import HOST_ROWS, HostExperts, HostStack, Measured  # noqa: E402
+from whitedwarf.ops.torch_experts import HOST_ROWS, HostExperts, Measured  # noqa: E402
 from whitedwarf.ops.torch_slots import ExpertParts  # noqa: E402
 from whitedwarf.ops.twins import products  # noqa: E402
 from whitedwarf.ops.twins.planes import take_in  # noqa: E402
@@ -38,8 +38,13 @@ class Layers:
     def drawn(cls, draw: Draw, *types: tuple[GgmlType, ...]) -> "Layers":
         shapes = (E, F, D), (E, F, D), (E, D, F)
         files = [
-            ExpertParts(*(random_tensor(kind, shape, draw.rng) for kind, shape in zip(layer, shapes, strict=True)))
-            for layer in types
+            ExpertParts(
+                *(
+                    named(index, role, random_tensor(kind, shape, draw.rng))
+                    for role, kind, shape in zip(("gate", "up", "down"), layer, shapes, strict=True)
+                )
+            )
+            for index, layer in enumerate(types)
         ]
         shared = [take_in(random_tensor(GgmlType.Q8_0, shape[1:], draw.rng), "cpu") for shape in shapes]
         return cls(files, products.Block(*shared, LIMIT))
@@ -51,11 +56,13 @@ class Layers:
     def behind(self, slots: int, misses="copy", cpu=None) -> tuple[HostExperts, list[ExpertWeights]]:
         sizes = sorted({part.size_bytes for part in self.files})
         host = HostExperts("cpu", [Slots(size, slots) for size in sizes], products.experts, cpu, misses)
-        stacks = [ExpertWeights(*(HostStack(tensor) for tensor in part.tensors), LIMIT) for part in self.files]
-        for stack in stacks:
-            host.add(stack)
+        stacks = [ExpertWeights(*(host.take(tensor) for tensor in part.tensors), LIMIT) for part in self.files]
         host.prepare()
         return host, stacks
+
+
+def named(layer: int, role: str, tensor: FileTensor) -> FileTensor:
+    return replace(tensor, name=f"blk.{layer}.ffn_{role}_exps.weight")
 
 
 def a_pass(draw: Draw, n: int):
@@ -207,12 +214,12 @@ def test_types_that_devices_hold_as_f16_have_larger_slots(type):
     shapes = (E, F, D), (E, F, D), (E, D, F)
     half = type.block_bytes - 2
 
-    def drawn(shape):
+    def drawn(role, shape):
         blocks = rng.integers(0, 256, (int(np.prod(shape)) // 256, type.block_bytes), dtype=np.uint8)
         blocks[:, half:] = np.full((len(blocks), 1), 0.001, np.float16).view(np.uint8)
-        return FileTensor("test", type, shape, blocks.reshape(-1))
+        return named(0, role, FileTensor("test", type, shape, blocks.reshape(-1)))
 
-    part = ExpertParts(*(drawn(shape) for shape in shapes))
+    part = ExpertParts(*map(drawn, ("gate", "up", "down"), shapes))
     assert part.size_bytes == 3 * F * D * 2
     layers = Layers([part], Layers.drawn(Draw.seeded(0)).shared)
     host, (stack,) = layers.behind(3)

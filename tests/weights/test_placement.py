@@ -152,9 +152,9 @@ def test_a_card_too_small_for_the_rest_is_refused_with_numbers() -> None:
     with pytest.raises(OutOfMemoryError) as caught:
         place(wants("flash", "q2"), cards(1, 8), 128 * GB)
     assert str(caught.value) == (
-        "even with all experts in host memory the model needs 9.20 GiB: 8.20 GiB of weights that every token uses, "
-        "173.50 MiB for a context of 32768 tokens, 784.00 MiB of buffers and 67.50 MiB for a few experts; "
-        "cuda:0 (made-up 8) has 7.13 GiB to give, 2.07 GiB too little: use a smaller quantisation, or --cpu, which "
+        "even with all experts in host memory the model needs 9.23 GiB: 8.20 GiB of weights that every token uses, "
+        "206.32 MiB for a context of 32768 tokens, 784.00 MiB of buffers and 67.50 MiB for a few experts; "
+        "cuda:0 (made-up 8) has 7.13 GiB to give, 2.10 GiB too little: use a smaller quantisation, or --cpu, which "
         "reads weights where they lie in the file"
     )
 
@@ -220,19 +220,19 @@ def test_whatever_is_placed_fits_and_what_would_fit_is_not_refused(
         (
             wants("flash", "q2"),
             cards(1, 141),
-            "whole model on cuda:0 (made-up 141): 8.20 GiB of weights, 72.56 GiB of experts, 173.50 MiB of context and "
-            "784.00 MiB of buffers, 81.69 GiB of 136.22 GiB",
+            "whole model on cuda:0 (made-up 141): 8.20 GiB of weights, 72.56 GiB of experts, 206.32 MiB of context and "
+            "784.00 MiB of buffers, 81.73 GiB of 136.22 GiB",
         ),
         (
             wants("flash", "q2"),
             cards(2, 48),
-            "layers over 2 cards: cuda:0 0-20 (40.52 GiB of 46.13 GiB), cuda:1 21-42 (41.94 GiB of 46.13 GiB)",
+            "layers over 2 cards: cuda:0 0-20 (40.54 GiB of 46.13 GiB), cuda:1 21-42 (41.95 GiB of 46.13 GiB)",
         ),
         (
             wants("flash", "q2"),
             cards(1, 24),
-            "72.56 GiB of experts in host memory; all else on cuda:0 (22.88 GiB of 22.88 GiB) with slots for "
-            "2081 of 11008 experts (13.72 GiB)",
+            "72.56 GiB of experts in host memory; all else on cuda:0 (22.87 GiB of 22.88 GiB) with slots for "
+            "2076 of 11008 experts (13.68 GiB)",
         ),
     ],
 )

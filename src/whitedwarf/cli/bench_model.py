@@ -26,7 +26,8 @@ def open_for(model: ModelSettings, needed: int | None, alloc: int | None, what: 
             native = from_metadata(gguf.metadata, gguf.tensors).context_length
         if context > native:
             raise UsageError(f"{what} need {context} tokens, this model has a context of {native}: measure less")
-    loaded = open_model(replace(model, context=context))
+    backend = "cpu" if model.backend == "auto" else model.backend
+    loaded = open_model(replace(model, context=context, backend=backend))
     cpu_ops(loaded)
     return loaded
 

@@ -10,14 +10,17 @@ from cyclopts import Parameter
 from whitedwarf import __version__
 from whitedwarf.cli.machine import Machine, Memory, read_machine, read_memory
 from whitedwarf.cli.memory import fitting_chunk, memory_need
-from whitedwarf.config import DEFAULT_CONTEXT, DEFAULT_FILE, FileSettings
-from whitedwarf.engine.memory import fitting_context, size_text
+from whitedwarf.cli.placing import plan_model
+from whitedwarf.config import DEFAULT_CONTEXT, DEFAULT_PLACE, ModelSettings, PlaceSettings
+from whitedwarf.engine.memory import fitting_context, probe_memory, size_text
 from whitedwarf.errors import WhitedwarfError
 from whitedwarf.gguf.hparams import from_metadata
 from whitedwarf.gguf.inspect import summary
 from whitedwarf.gguf.reader import open_gguf
 from whitedwarf.model.config import ModelConfig
 from whitedwarf.ops.select import BackendInfo, describe_backends
+from whitedwarf.weights.placement import Placement
+from whitedwarf.weights.placement_text import placement_lines
 from whitedwarf.weights.store import find_model
 
 
@@ -38,6 +41,8 @@ class FoundModel:
     chunk_tokens: int = 0
     buffers_bytes: int = 0
     fitting_context: int = 0
+    placement: Placement | None = None  # on cards
+    notes: tuple[str, ...] = ()  # why it is not where it might be
     error: str | None = None
 
 
@@ -55,7 +60,7 @@ class Report:
 
 def command(
     *,
-    file: FileSettings = DEFAULT_FILE,
+    place: PlaceSettings = DEFAULT_PLACE,
     as_json: Annotated[bool, Parameter(name="--json")] = False,
 ) -> int:
     """Look at this machine. Exit code 1 when no model could run here.
@@ -65,17 +70,18 @@ def command(
     as_json
         One JSON object instead of text.
     """
-    report = examine(file)
+    report = examine(place)
     print(json.dumps(asdict(report)) if as_json else render(report))
     return 0 if report.backend and report.model.error is None else 1
 
 
-def examine(file: FileSettings) -> Report:
+def examine(place: PlaceSettings) -> Report:
     """Look at everything."""
     backends = tuple(describe_backends())
-    chosen = next((backend.name for backend in backends if backend.is_available), None)
-    memory = read_memory()
-    return Report(__version__, read_machine(), memory, chosen, backends, _find(file, memory.usable_bytes))
+    available = [backend.name for backend in backends if backend.is_available]
+    wanted = available[:1] if place.backend == "auto" else [place.backend]
+    chosen = next((name for name in wanted if name in available), None)
+    return Report(__version__, read_machine(), read_memory(), chosen, backends, _find(place))
 
 
 def render(report: Report) -> str:
@@ -83,16 +89,20 @@ def render(report: Report) -> str:
     return "\n".join(f"{label:<12}{text}" for label, text in _rows(report))
 
 
-def _find(file: FileSettings, usable_bytes: int) -> FoundModel:
+def _find(place: PlaceSettings) -> FoundModel:
+    probe, notes = probe_memory(), list[str]()
+    settings = ModelSettings(model=place.model, backend=place.backend, device_memory=place.device_memory)
     try:
-        choice = find_model(file.model)
+        choice = find_model(place.model)
         with open_gguf(choice.path) as gguf:
             found = summary(gguf)
             hp = from_metadata(gguf.metadata, gguf.tensors)
+            plan = plan_model(settings, gguf, probe, DEFAULT_CONTEXT, notes.append)
     except WhitedwarfError as error:
         return FoundModel(error=str(error))
+    usable_bytes = probe.usable_bytes
     config = ModelConfig(hp, max_context=DEFAULT_CONTEXT)
-    chunk_tokens = fitting_chunk(config, usable_bytes)
+    chunk_tokens = plan.chunk_tokens or fitting_chunk(config, usable_bytes)
     default, longest = memory_need(config, 0, chunk_tokens), memory_need(ModelConfig(hp), 0, chunk_tokens)
     return FoundModel(
         path=str(choice.path),
@@ -105,6 +115,8 @@ def _find(file: FileSettings, usable_bytes: int) -> FoundModel:
         chunk_tokens=chunk_tokens,
         buffers_bytes=default.fixed_bytes,
         fitting_context=fitting_context(longest, usable_bytes),
+        placement=plan.placement,
+        notes=tuple(notes),
     )
 
 
@@ -121,11 +133,16 @@ def _rows(report: Report) -> Iterator[tuple[str, str]]:
         yield "model", f"none: {model.error}"
     else:
         yield "model", f"{model.path}: {model.name}, {size_text(model.tensor_bytes)} ({model.why})"
+        yield from (("note", note) for note in model.notes)
+        per_token = f"{model.context_bytes / model.context_length:.0f} bytes a token"
+        context = f"{model.context_length} tokens take {size_text(model.context_bytes)}, {per_token}"
+        if model.placement is not None:
+            yield from (("plan", line) for line in placement_lines(model.placement))
+            yield "context", context
+            return
         weights = f"weights {size_text(model.tensor_bytes)} (mapped, shared, given back under pressure)"
         buffers = f"buffers {size_text(model.buffers_bytes)} for a prefill chunk of {model.chunk_tokens} tokens"
         yield "plan", f"{weights}; {buffers}"
-        per_token = f"{model.context_bytes / model.context_length:.0f} bytes a token"
-        context = f"{model.context_length} tokens take {size_text(model.context_bytes)}, {per_token}"
         yield "context", f"{context}; up to {model.fitting_context} fit into memory (--ctx)"
 
 

@@ -6,11 +6,13 @@ was chosen, what does not fit) goes to stderr as one line each.
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Protocol
 
 from whitedwarf.cli.machine import available_threads
 from whitedwarf.cli.memory import fitting_chunk, memory_need
 from whitedwarf.cli.one_line import one_line
+from whitedwarf.cli.placing import Plan, plan_model
 from whitedwarf.config import DEFAULT_CONTEXT, FileSettings, ModelSettings
 from whitedwarf.engine.engine import Engine
 from whitedwarf.engine.memory import judge, probe_memory, size_text
@@ -20,9 +22,44 @@ from whitedwarf.model.loading import load_model
 from whitedwarf.model.steering import Steering
 from whitedwarf.model.transformer import Transformer
 from whitedwarf.ops.base import Ops
-from whitedwarf.ops.select import make_ops
+from whitedwarf.ops.select import make_ops, make_planned
 from whitedwarf.prompt.tokenizer import Tokenizer
+from whitedwarf.weights.expert_cache import Traffic
+from whitedwarf.weights.placement import Placement
+from whitedwarf.weights.placement_text import placement_line
 from whitedwarf.weights.store import ModelRule, find_model
+
+
+class ExpertTraffic(Protocol):
+    """Experts in host memory behind a card: see ops/torch_experts.py."""
+
+    @property
+    def traffic(self) -> Traffic: ...
+    @property
+    def num_slots(self) -> int: ...
+    @property
+    def num_held(self) -> int: ...
+    @property
+    def host_rows(self) -> int: ...
+    def prepare(self) -> None: ...
+    def describe(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class OnCards:
+    """How the model lies on graphics cards."""
+
+    placement: Placement
+    host_experts: tuple[ExpertTraffic, ...] = ()
+
+    def traffic(self) -> dict[str, float]:
+        """Slots, hits, misses and bytes of all cards together, and what the CPU computed instead."""
+        totals: dict[str, float] = dict.fromkeys(("slots", "held", "cpu_rows"), 0)
+        for experts in self.host_experts:
+            now = {"slots": experts.num_slots, "held": experts.num_held, "cpu_rows": experts.host_rows}
+            for name, count in {**asdict(experts.traffic), **now}.items():
+                totals[name] = totals.get(name, 0) + count
+        return totals
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +71,7 @@ class LoadedModel:
     settings: ModelSettings
     native_context: int  # the most this model can have
     chunk_tokens: int  # of a prompt in one pass
+    on_cards: OnCards | None = None
 
     @property
     def context_length(self) -> int:
@@ -98,11 +136,14 @@ def open_model(
 
     `wrap` puts something around the backend, to look on. `default_context` is for settings that name none.
     """
-    gguf = open_file(settings)
-    ops = wrap(make_ops(_backend(settings), settings.threads or available_threads(), settings.quality))
-    full = load_model(gguf, ops, settings.kv_cache).transformer
+    gguf, memory = open_file(settings), probe_memory()
+    plan = plan_model(settings, gguf, memory, default_context, note, parallel=parallel, prefix_bytes=prefix_bytes)
+    made = _backend(plan, settings)
+    full = load_model(gguf, wrap(made.ops), settings.kv_cache).transformer
     native_context = full.config.context_length
-    transformer, memory = _limited(full, native_context, settings, default_context), probe_memory()
+    transformer = _limited(full, native_context, settings, default_context)
+    if plan.placement is not None:
+        return LoadedModel(transformer, gguf, settings, native_context, plan.chunk_tokens, _settled(plan, made))
     chunk_tokens = settings.prefill_chunk or fitting_chunk(transformer.config, memory.usable_bytes)
     loaded = LoadedModel(transformer, gguf, settings, native_context, chunk_tokens)
     need = memory_need(transformer.config, sum(gguf.shard_bytes), chunk_tokens)
@@ -117,10 +158,32 @@ def note(text: str) -> None:
     print(f"whitedwarf: {one_line(text)}", file=sys.stderr)
 
 
-def _backend(settings: ModelSettings) -> str:
-    if settings.cpu and settings.backend not in ("auto", "cpu"):
-        raise UsageError(f"--cpu and --backend {settings.backend} contradict each other: give one")
-    return "cpu" if settings.cpu else settings.backend
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A backend, and the experts that it has in host memory."""
+
+    ops: Ops
+    host_experts: tuple[ExpertTraffic, ...] = ()
+
+
+def _backend(plan: Plan, settings: ModelSettings) -> _Made:
+    threads = settings.threads or available_threads()
+    if plan.placement is None:
+        return _Made(make_ops(plan.backend, threads, settings.quality))
+    planned = make_planned(plan.backend, plan.placement, threads, settings.expert_misses)
+    return _Made(planned.ops, planned.host_experts)
+
+
+def _settled(plan: Plan, made: _Made) -> OnCards:
+    """Tell what lies where, and measure what is to be measured."""
+    assert plan.placement is not None
+    note(placement_line(plan.placement))
+    for warning in plan.placement.warnings:
+        note(warning)
+    for experts in made.host_experts:
+        experts.prepare()
+        note(experts.describe())
+    return OnCards(plan.placement, made.host_experts)
 
 
 def _limited(

@@ -25,9 +25,13 @@ def memory_need(config: ModelConfig, weights_bytes: int, chunk_tokens: int) -> N
 
 
 def context_bytes_by_layer(config: ModelConfig, num_layers: int | None = None) -> tuple[int, ...]:
-    """What each layer must remember of one sequence with a full context, an MTP block's behind them (`num_layers`)."""
+    """What each layer takes of a card for one sequence with a full context, an MTP block's behind them (`num_layers`).
+
+    Rows that have to move get a quarter more room than they need (model/rows.py), and a card's memory is really taken.
+    """
     ratios = [*config.hp.compress_ratios, 0][: num_layers or len(config.hp.compress_ratios)]
-    return tuple(LayerState.new(config, ratio).size_bytes + _rows_bytes(config, ratio) for ratio in ratios)
+    sizes = {ratio: LayerState.new(config, ratio).size_bytes + _rows_bytes(config, ratio) * 5 // 4 for ratio in ratios}
+    return tuple(sizes[ratio] for ratio in ratios)
 
 
 def _rows_bytes(config: ModelConfig, ratio: int) -> int:

@@ -48,7 +48,7 @@ _LAST_SHARE = 6 / 43  # a mixed file gives this part of its layers, the last one
 
 
 @dataclass(frozen=True, slots=True)
-class _Spread:
+class Spread:
     """Mean and standard deviation of a tensor's values."""
 
     mean: float
@@ -56,13 +56,13 @@ class _Spread:
 
 
 _SPREADS = {
-    "token_embd": _Spread(0.0, 1.0),
-    "attn_sinks": _Spread(0.0, 0.5),
-    "exp_probs_b": _Spread(0.0, 0.02),
-    "ape": _Spread(0.0, 0.3),
-    "base": _Spread(0.0, 0.3),
-    "scale": _Spread(0.5, 0.05),
-    "norm": _Spread(1.0, 0.1),
+    "token_embd": Spread(0.0, 1.0),
+    "attn_sinks": Spread(0.0, 0.5),
+    "exp_probs_b": Spread(0.0, 0.02),
+    "ape": Spread(0.0, 0.3),
+    "base": Spread(0.0, 0.3),
+    "scale": Spread(0.5, 0.05),
+    "norm": Spread(1.0, 0.1),
 }
 _ATTENTION_PROJECTIONS = ("attn_q_a", "attn_q_b", "attn_kv", "attn_output_a", "attn_output_b")
 _SHARED_EXPERT = ("ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp")
@@ -81,7 +81,7 @@ def synthesise(
 ) -> Hyperparameters:
     """Write a model in `split` files. `quant` is a key of QUANTS, or two joined by `-` for a file that switches."""
     hp = model_shape(shape, layers, experts)
-    plan = [(name, type_, want.shape) for name, want, type_ in _plan(hp, quant, dialect)]
+    plan = [(name, type_, want.shape) for name, want, type_ in plan_tensors(hp, quant, dialect)]
     metadata = _metadata(hp, shape, quant)
     largest = max(type_.row_bytes(dims[-1]) * math.prod(dims[:-1]) for _, type_, dims in plan)
     blocks = RandomBlocks(seed, min(SLAB_BYTES, 2 * largest))
@@ -98,7 +98,8 @@ def synthesise(
     return hp
 
 
-def _plan(hp: Hyperparameters, quant: str, dialect: Dialect) -> Iterator[tuple[str, ExpectedTensor, GgmlType]]:
+def plan_tensors(hp: Hyperparameters, quant: str, dialect: Dialect) -> Iterator[tuple[str, ExpectedTensor, GgmlType]]:
+    """Every tensor of a model and how it is stored. UsageError for a quantisation or dialect that there is not."""
     if dialect not in ("ds4", "llama.cpp"):
         raise UsageError(f"dialect {dialect!r}: expected 'ds4' or 'llama.cpp'")
     experts = _experts_per_layer(hp, quant)
@@ -137,13 +138,14 @@ def _stem(name: str) -> str:
     return re.sub(r"^blk\.\d+\.", "", name).rsplit(".", 1)[0]
 
 
-def _spread(name: str, columns: int) -> _Spread:
+def spread_of(name: str, columns: int) -> Spread:
+    """Of a tensor's values, so that activations are of the order of one."""
     stem = _stem(name)
     for known in (stem, stem.rsplit("_", 1)[-1]):
         if known in _SPREADS:
             return _SPREADS[known]
     gain = 2.0 if stem == "output" else 1.0  # some distance between the best token and the next
-    return _Spread(0.0, gain / math.sqrt(columns))
+    return Spread(0.0, gain / math.sqrt(columns))
 
 
 def _pieces(
@@ -155,9 +157,9 @@ def _pieces(
     rng: np.random.Generator,
 ) -> Iterator[np.ndarray]:
     if type_ is GgmlType.I32:
-        yield _expert_table(hp, rng)
+        yield expert_table(hp, rng)
         return
-    spread = _spread(name, dims[-1])
+    spread = spread_of(name, dims[-1])
     if len(dims) == 1:
         yield (spread.mean + spread.std * rng.standard_normal(dims[0])).astype(np.float32)
         return
@@ -166,7 +168,7 @@ def _pieces(
         yield from blocks.pieces(type_, math.prod(dims) // num_parts, spread.std, rng)
 
 
-def _expert_table(hp: Hyperparameters, rng: np.random.Generator) -> np.ndarray:
+def expert_table(hp: Hyperparameters, rng: np.random.Generator) -> np.ndarray:
     """(vocab, used) int32: distinct experts for every token, by steps that are coprime to the number of experts."""
     steps = [step for step in range(1, hp.num_experts + 1) if math.gcd(step, hp.num_experts) == 1]
     first = rng.integers(hp.num_experts, size=(hp.vocab_size, 1))

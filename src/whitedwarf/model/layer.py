@@ -8,7 +8,29 @@ from whitedwarf.model.config import LayerPlan, ModelConfig
 from whitedwarf.model.experts import Experts
 from whitedwarf.model.parameters import Parameters
 from whitedwarf.model.steering import NO_EDITS, Edit, LayerEdits
-from whitedwarf.ops.base import FloatArray, HyperWeights, Ops
+from whitedwarf.ops.base import FloatArray, HyperMix, HyperSettings, HyperWeights, Ops
+
+
+@dataclass(frozen=True, slots=True)
+class Streams:
+    """The four streams between sub-layers (n, S, D), and what the last one adds to them, which is not put back yet:
+    that and the way into the next one are one operation."""
+
+    before: FloatArray  # (n, S, D)
+    added: FloatArray | None = None  # (n, D)
+    mix: HyperMix | None = None
+
+    def into(self, ops: Ops, weights: HyperWeights, settings: HyperSettings) -> tuple[FloatArray, FloatArray, HyperMix]:
+        """The streams themselves, the next sub-layer's input, and its mix."""
+        if self.added is None or self.mix is None:
+            return self.before, *ops.hyper_in(self.before, weights, settings)
+        return ops.hyper_out_in(self.before, self.added, self.mix, weights, settings)
+
+    def whole(self, ops: Ops) -> FloatArray:
+        """The streams themselves."""
+        return (
+            self.before if self.added is None or self.mix is None else ops.hyper_out(self.before, self.added, self.mix)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +58,14 @@ class Layer:
             experts=Experts.load(params, config, plan),
         )
 
-    def forward(self, streams: FloatArray, batch: Batch) -> FloatArray:
-        """(n, S, D) -> (n, S, D)."""
+    def forward(self, entering: Streams, batch: Batch) -> Streams:
+        """Attention, then experts; what the experts add is put back by whoever comes next."""
+        streams, x, mix = entering.into(self.ops, self.attention_hyper, self.config.hyper)
         batch.watch("streams", self.index, streams)
-        x, mix = self.ops.hyper_in(streams, self.attention_hyper, self.config.hyper)
         added = self._edited("attn_out", self.attention.forward(x, batch, self.index), batch, self.edits.attention)
-        streams = self.ops.hyper_out(streams, added, mix)
-        x, mix = self.ops.hyper_in(streams, self.experts_hyper, self.config.hyper)
+        streams, x, mix = self.ops.hyper_out_in(streams, added, mix, self.experts_hyper, self.config.hyper)
         added = self._edited("ffn_out", self.experts.forward(x, batch, self.index), batch, self.edits.ffn)
-        return self.ops.hyper_out(streams, added, mix)
+        return Streams(streams, added, mix)
 
     def _edited(self, name: str, added: FloatArray, batch: Batch, edit: Edit | None) -> FloatArray:
         """What a part adds to the streams (n, D), steered; observers see it as the part gave it."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from whitedwarf.model.base import Logits, Span
 from whitedwarf.model.batch import Batch
-from whitedwarf.model.layer import Layer
+from whitedwarf.model.layer import Layer, Streams
 from whitedwarf.model.parameters import Parameters
 from whitedwarf.model.state import SequenceState
 from whitedwarf.model.transformer import Transformer
@@ -61,7 +61,7 @@ class MtpBlock:
         """spans: the tokens at p+1 with this block's own states; streams (n, S, D): the main model's rows at p."""
         main = self.main
         batch = Batch.of(spans, main.ops, main.plain_rope, main.compressed_rope, main.config.vocab_size)
-        after = self.layer.forward(self._join(batch, streams), batch)
+        after = self.layer.forward(Streams(self._join(batch, streams)), batch).whole(main.ops)
         for part in batch.parts:
             part.state.advance(part.num_tokens)
         mixed = main.ops.hyper_head(after, self.head_hyper, main.config.hyper)

@@ -12,7 +12,7 @@ import numpy as np
 from whitedwarf.model.base import Logits, Span
 from whitedwarf.model.batch import Batch, Observer
 from whitedwarf.model.config import ModelConfig
-from whitedwarf.model.layer import Layer
+from whitedwarf.model.layer import Layer, Streams
 from whitedwarf.model.parameters import Parameters
 from whitedwarf.model.rope import Rope
 from whitedwarf.model.state import SequenceState
@@ -72,9 +72,10 @@ class Transformer:
     def streams(self, batch: Batch) -> FloatArray:
         """The four streams of every row after the last layer (n, S, D)."""
         embedded = self.ops.embed(self.embedding, batch.ids)
-        streams = self.ops.spread(embedded, self.config.hp.hc_streams)
+        open_streams = Streams(self.ops.spread(embedded, self.config.hp.hc_streams))
         for layer in self.layers:
-            streams = layer.forward(streams, batch)
+            open_streams = layer.forward(open_streams, batch)
+        streams = open_streams.whole(self.ops)
         batch.watch("streams", len(self.layers), streams)
         return streams
 

@@ -272,6 +272,11 @@ class Ops(Protocol):
         The result may be in the memory of `streams`, which the caller gives up.
         """
 
+    def hyper_out_in(
+        self, streams: FloatArray, output: FloatArray, mix: HyperMix, weights: HyperWeights, settings: HyperSettings
+    ) -> tuple[FloatArray, FloatArray, HyperMix]:
+        """`hyper_out`, then `hyper_in` of the next sub-layer -> new streams, its input and its mix."""
+
     def hyper_head(self, streams: FloatArray, weights: HyperHeadWeights, settings: HyperSettings) -> FloatArray:
         """Mix the streams into one normed vector (n, D) for the head (2.8)."""
 

@@ -11,8 +11,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-from whitedwarf.errors import UsageError
-
 Kind = Literal["cuda", "rocm", "mlx"]
 KINDS: tuple[Kind, ...] = ("cuda", "rocm", "mlx")
 HARDWARE: Mapping[Kind, str] = {"cuda": "NVIDIA card", "rocm": "AMD card", "mlx": "Apple GPU"}
@@ -128,14 +126,6 @@ def torch_build() -> TorchBuild | None:
 def first_usable(host: Host | None = None) -> Kind | None:
     """The kind of device that `auto` takes, before anybody has asked its library."""
     return next((kind for kind in KINDS if usable(kind, host).is_usable), None)
-
-
-def check_kind(kind: str) -> Kind:
-    """A kind by its name; UsageError for others."""
-    for known in KINDS:
-        if kind == known:
-            return known
-    raise UsageError(f"expected one of {', '.join(KINDS)}; got {kind!r}")
 
 
 def _has_simds(properties: Path) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from whitedwarf.ops.base import A, FloatArray, P
+from whitedwarf.ops.base import A, FloatArray, HyperMix, HyperSettings, HyperWeights, P
 from whitedwarf.ops.spans import HOST, RowMemory
 
 BLOCK_ROWS = 16  # small enough that what lies between stays in the nearest caches
@@ -34,6 +34,20 @@ class HostArrays:
 
     def passing(self, run: Callable[[P], FloatArray], batch: P) -> FloatArray:
         return run(batch)
+
+    def hyper_in(
+        self, streams: FloatArray, weights: HyperWeights, settings: HyperSettings
+    ) -> tuple[FloatArray, HyperMix]:
+        raise NotImplementedError
+
+    def hyper_out(self, streams: FloatArray, output: FloatArray, mix: HyperMix) -> FloatArray:
+        raise NotImplementedError
+
+    def hyper_out_in(
+        self, streams: FloatArray, output: FloatArray, mix: HyperMix, weights: HyperWeights, settings: HyperSettings
+    ) -> tuple[FloatArray, FloatArray, HyperMix]:
+        after = self.hyper_out(streams, output, mix)
+        return after, *self.hyper_in(after, weights, settings)
 
     def spread(self, x: FloatArray, streams: int) -> FloatArray:
         return np.repeat(x[:, None, :], streams, axis=1)

@@ -133,6 +133,12 @@ class MlxOps:
         mx.async_eval(out)
         return out
 
+    def hyper_out_in(
+        self, streams: FloatArray, output: FloatArray, mix: HyperMix, weights: HyperWeights, settings: HyperSettings
+    ) -> tuple[FloatArray, FloatArray, HyperMix]:
+        after = self.hyper_out(streams, output, mix)
+        return after, *self.hyper_in(after, weights, settings)
+
     def hyper_head(self, streams: FloatArray, weights: HyperHeadWeights, settings: HyperSettings) -> FloatArray:
         return self.kernels.hyper_head(streams, _own(weights.mix), weights.base, weights.scale, weights.norm, settings)
 

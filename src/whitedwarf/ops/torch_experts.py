@@ -22,7 +22,8 @@ from torch import Tensor
 
 from whitedwarf.errors import BackendError
 from whitedwarf.ops.base import ExpertWeights, FloatArray, IntArray, Weight
-from whitedwarf.ops.torch_slots import ExpertParts, Kind, slot_memory, slots_of_kinds
+from whitedwarf.ops.torch_ops import memory_told
+from whitedwarf.ops.torch_slots import ExpertParts, slot_memory, slots_of_kinds
 from whitedwarf.ops.torch_uploads import Uploads
 from whitedwarf.ops.twins.products import Block
 from whitedwarf.weights.expert_cache import HALF_LIFE_TOKENS, Admission, ExpertCache, Fetch, Traffic
@@ -32,7 +33,7 @@ from whitedwarf.weights.tensors import Tensor as FileTensor
 Misses = Literal["auto", "copy", "cpu"]
 Product = Callable[..., Tensor]  # twins.products.experts, or a kernel with its signature
 HOST_ROWS = 8  # passes of more rows have their misses copied: the CPU's time grows with the rows
-HOST_LOADS = 1  # of a layer, beside what the CPU computes
+LATER_LOADS = 4  # of a pass, beside what the CPU computes
 _TRIES = 5
 
 
@@ -80,7 +81,7 @@ class _Served:
     index: int  # in the cache
     parts: ExpertParts
     slots: Block
-    on_cpu: ExpertWeights | None
+    on_cpu: tuple[Weight, Weight, Weight] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,7 @@ class _Picks:
 
 
 class HostExperts:
-    """The experts of the layers of one card. Tell it all layers with `add`, then `prepare`, then ask."""
+    """The experts of the layers of one card. Give it all their stacks with `take`, then `prepare`, then ask."""
 
     def __init__(
         self,
@@ -119,35 +120,44 @@ class HostExperts:
             raise BackendError("the CPU was asked to compute experts, but its native module is not built; run `make`")
         self.device = torch.device(device)
         self.measured: Measured | None = None
+        self._loads_left = LATER_LOADS
         self.host_rows = 0  # rows times experts that the CPU computed
         self._product = product
         self._cpu = cpu
         self._misses = misses
         self._slots_of_size = {slot.expert_bytes: slot.count for slot in slots}
-        self._layers: list[ExpertWeights] = []
-        self._served: dict[int, _Served] = {}  # by the identity of the gates' tensors
+        self._stacks: dict[str, dict[str, FileTensor]] = {}  # layer -> gate, up, down -> where it lies
+        self._served: dict[str, _Served] = {}  # by layer
         self._cache: ExpertCache | None = None
         self._uploads: Uploads | None = None
 
-    def add(self, routed: ExpertWeights) -> None:
-        """One more layer, behind those before."""
-        self._layers.append(routed)
+    def take(self, tensor: FileTensor) -> HostStack:
+        """One of the stacks of a layer, which stays where it is. The layers are counted in this order."""
+        layer, role = name_parts(tensor.name)
+        self._stacks.setdefault(layer, {})[role] = tensor
+        return HostStack(tensor)
+
+    @property
+    def is_prepared(self) -> bool:
+        return self._cache is not None
 
     def prepare(self) -> None:
         """Allocate the slots and measure what misses cost."""
-        parts = [ExpertParts(*(_stack(weight).tensor for weight in _three(layer))) for layer in self._layers]
-        counts = slots_of_kinds(parts, self._slots_of_size)
+        parts = {layer: ExpertParts(**stacks) for layer, stacks in self._stacks.items()}
+        counts = slots_of_kinds(list(parts.values()), self._slots_of_size)
         kinds = list(counts)
-        memory: dict[Kind, Block] = {}
-        for index, (layer, part) in enumerate(zip(self._layers, parts, strict=True)):
-            if part.kind not in memory:
-                memory[part.kind] = slot_memory(part, counts[part.kind], self.device, layer.limit)
-            slots = replace(memory[part.kind], limit=layer.limit)
-            self._served[id(_stack(layer.gate).tensor)] = _Served(index, part, slots, self._on_cpu(layer))
-        self._uploads = Uploads(self.device, max(part.staging_bytes for part in parts))
-        pools = {kinds.index(kind): count for kind, count in counts.items()}
-        sizes, pool_of = [part.size_bytes for part in parts], [kinds.index(part.kind) for part in parts]
-        self._cache = ExpertCache(parts[0].num_experts, sizes, pools, pool_of)
+        examples = {part.kind: part for part in parts.values()}
+        with memory_told(self.device, "the slots for experts"):
+            memory = {kind: slot_memory(part, counts[kind], self.device) for kind, part in examples.items()}
+        for index, (layer, part) in enumerate(parts.items()):
+            self._served[layer] = _Served(index, part, memory[part.kind], self._on_cpu(part))
+        self._uploads = Uploads(self.device, max(part.staging_bytes for part in parts.values()))
+        self._cache = ExpertCache(
+            next(iter(parts.values())).num_experts,
+            [part.size_bytes for part in parts.values()],
+            {kinds.index(kind): count for kind, count in counts.items()},
+            [kinds.index(part.kind) for part in parts.values()],
+        )
         self.measured = self._measure()
 
     @property
@@ -160,6 +170,16 @@ class HostExperts:
     def traffic(self) -> Traffic:
         """Hits and misses so far."""
         return Traffic() if self._cache is None else self._cache.traffic
+
+    @property
+    def num_slots(self) -> int:
+        """On this card, of all sizes."""
+        return 0 if self._cache is None else self._cache.num_all_slots
+
+    @property
+    def num_held(self) -> int:
+        """Experts that lie on this card."""
+        return 0 if self._cache is None else self._cache.num_held
 
     @property
     def computes_misses(self) -> bool:
@@ -191,7 +211,7 @@ class HostExperts:
 
     def experts(self, x: Tensor, picked: Tensor, shares: Tensor, routed: ExpertWeights, shared: Block | None) -> Tensor:
         """Like twins.products.experts: x (n, D), picked (n, k) int32, shares (n, k) -> (n, D)."""
-        served = self._served[id(_stack(routed.gate).tensor)]
+        served = self._served_of(routed)
         picks = _Picks(picked, shares, picked.cpu().numpy())  # the one wait of a layer
         num_rows = len(picks.on_host)
         needed = self.cache.pick(served.index, picks.on_host, num_rows)
@@ -206,6 +226,12 @@ class HostExperts:
             self.cache.release(fetch)
         assert total is not None
         return total
+
+    def _served_of(self, routed: ExpertWeights) -> _Served:
+        """The layer, with its own clamp."""
+        assert isinstance(routed.gate, HostStack)
+        served = self._served[name_parts(routed.gate.tensor.name)[0]]
+        return replace(served, slots=replace(served.slots, limit=routed.limit))
 
     def _rounds(self, served: _Served, needed: Sequence[int], admission: Admission) -> list[Sequence[int]]:
         """The needed experts in order, as many at a time as there are slots; a prompt's leave half of those alone."""
@@ -259,22 +285,27 @@ class HostExperts:
     def _partly_on_cpu(
         self, served: _Served, x: Tensor, picks: "_Picks", shared: Block | None, needed: Sequence[int]
     ) -> Tensor:
-        """Hits on the card, a hot miss copied for later, the rest computed here; the CPU's sum is added last."""
-        fetch = self._fetched(served, needed, Admission.HOTTER, HOST_LOADS)
+        """Hits on the card, meanwhile the rest here; the CPU's sum is added last. Few misses are copied for later."""
+        fetch = self._fetched(served, needed, Admission.HOTTER, self._allowance(served))
+        self._loads_left -= len(fetch.loads)
+        on_host = (x.cpu().numpy(), picks.shares.cpu().numpy()) if fetch.left else None  # before the card is busy
         total = self._on_card(served, x, picks, fetch, shared)
         self.cache.release(fetch)
-        if not fetch.left:
+        if on_host is None:
             return total
-        on_cpu = np.isin(picks.on_host, fetch.left)
-        sums = self._computed(served, x.cpu().numpy(), picks.on_host, picks.shares.cpu().numpy(), on_cpu)
+        sums = self._computed(served, on_host[0], picks.on_host, on_host[1], np.isin(picks.on_host, fetch.left))
         return total + torch.from_numpy(sums).to(self.device)
+
+    def _allowance(self, served: _Served) -> int:
+        """How many experts may be copied for later in this pass: the first layer begins a new one."""
+        if served.index == 0:
+            self._loads_left = LATER_LOADS
+        return self._loads_left
 
     def _computed(
         self, served: _Served, x: FloatArray, picked: IntArray, shares: FloatArray, on_cpu: npt.NDArray[np.bool_]
     ) -> FloatArray:
         """(n, D): what the CPU adds. Rows with as many experts of theirs here go together."""
-        assert self._cpu is not None
-        assert served.on_cpu is not None
         sums, counts = np.zeros(x.shape, np.float32), on_cpu.sum(axis=1)
         self.host_rows += int(counts.sum())
         for count in sorted(set(counts.tolist()) - {0}):
@@ -282,14 +313,18 @@ class HostExperts:
             here = on_cpu[rows]
             experts = np.ascontiguousarray(picked[rows][here].reshape(len(rows), count), np.int32)
             weights = np.ascontiguousarray(shares[rows][here].reshape(len(rows), count), np.float32)
-            sums[rows] = self._cpu.experts(np.ascontiguousarray(x[rows]), experts, weights, served.on_cpu)
+            sums[rows] = self._ask_cpu(served, np.ascontiguousarray(x[rows]), experts, weights)
         return sums
 
-    def _on_cpu(self, layer: ExpertWeights) -> ExpertWeights | None:
+    def _on_cpu(self, parts: ExpertParts) -> tuple[Weight, Weight, Weight] | None:
         if self._cpu is None:
             return None
-        gate, up, down = (self._cpu.weight(_stack(weight).tensor) for weight in _three(layer))
-        return ExpertWeights(gate, up, down, layer.limit)
+        return self._cpu.weight(parts.gate), self._cpu.weight(parts.up), self._cpu.weight(parts.down)
+
+    def _ask_cpu(self, served: _Served, x: FloatArray, experts: IntArray, weights: FloatArray) -> FloatArray:
+        assert self._cpu is not None
+        assert served.on_cpu is not None
+        return self._cpu.experts(x, experts, weights, ExpertWeights(*served.on_cpu, served.slots.limit))
 
     def _measure(self) -> Measured:
         """The median of a few tries with the experts of one layer, whose bytes were read before."""
@@ -298,11 +333,13 @@ class HostExperts:
         for expert in set(tries):
             for matrix in served.parts.of(expert):
                 matrix.data.max()  # from the disk, if it has to
+        self._copy_once(served, 0)  # whatever is slow only once
         copies = [_timed_ms(partial(self._copy_once, served, expert)) for expert in tries]
         if self._cpu is None or self._misses == "copy":
             return Measured(median(copies), None)
         row = np.ones((1, served.parts.tensors[0].shape[2]), np.float32)
         share = np.ones((1, 1), np.float32)
+        self._compute_once(served, row, share, 0)
         computed = [_timed_ms(partial(self._compute_once, served, row, share, expert)) for expert in tries]
         return Measured(median(copies), median(computed))
 
@@ -313,18 +350,13 @@ class HostExperts:
             torch.cuda.synchronize(self.device)
 
     def _compute_once(self, served: _Served, row: FloatArray, share: FloatArray, expert: int) -> None:
-        assert self._cpu is not None
-        assert served.on_cpu is not None
-        self._cpu.experts(row, np.array([[expert]], np.int32), share, served.on_cpu)
+        self._ask_cpu(served, row, np.array([[expert]], np.int32), share)
 
 
-def _three(layer: ExpertWeights) -> tuple[Weight, Weight, Weight]:
-    return layer.gate, layer.up, layer.down
-
-
-def _stack(weight: Weight) -> HostStack:
-    assert isinstance(weight, HostStack)
-    return weight
+def name_parts(name: str) -> tuple[str, str]:
+    """blk.3.ffn_gate_exps.weight -> blk.3, gate."""
+    layer, _, rest = name.partition(".ffn_")
+    return layer, rest.partition("_exps")[0]
 
 
 def _timed_ms(work: Callable[[], None]) -> float:

@@ -1,5 +1,6 @@
 """Memory on a device for experts that lie elsewhere: stacked like a layer's experts, with slots in their places."""
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -69,12 +70,15 @@ def slots_of_kinds(parts: Sequence[ExpertParts], slots_of_size: Mapping[int, int
     return {kind: slots_of_size[size] * layers[kind] // layers_of_size[size] for kind, size in sizes.items()}
 
 
-def slot_memory(parts: ExpertParts, count: int, device: torch.device, limit: float) -> Block:
-    """So many slots for experts of this kind. All zeros: whoever reads one before an expert came finds numbers."""
+def slot_memory(parts: ExpertParts, count: int, device: torch.device) -> Block:
+    """So many slots for experts of this kind. All zeros: whoever reads one before an expert came finds numbers.
+
+    Its clamp is nobody's: each layer has its own.
+    """
     gate, up, down = (
         _zeroed(empty_weight(device_type(tensor.type), (count, *tensor.shape[1:]), device)) for tensor in parts.tensors
     )
-    return Block(gate, up, down, limit)
+    return Block(gate, up, down, math.inf)
 
 
 def _zeroed(weight: TorchWeight) -> TorchWeight:

@@ -6,6 +6,7 @@ What cannot be is refused with the numbers, and with what would help. Memory tha
 Knows no device library; what the cards have is told to it.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -20,6 +21,7 @@ LEAST_SHARED_RESERVE_BYTES = 2048 * _MIB
 RESERVE_SHARE = 32  # one part in so many of a card stays free: libraries, graphs, what lies between allocations
 STAGED_EXPERTS = 4  # on their way into slots
 _CONTEXT_STEP = 256
+_LAYER = re.compile(r"blk\.(\d+)\.")
 
 
 class Mode(StrEnum):
@@ -64,6 +66,7 @@ class Wants:
     num_experts_used: int
     parallel: int = 1
     window_bytes: int = 0
+    prefix_bytes: int = 0  # of earlier contexts that are kept, with their layers
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +115,14 @@ class Placement:
         """The card of a layer; what comes before the first is with the first, what comes after the last with it."""
         share = next((share for share in self.shares if layer < share.end_layer), self.shares[-1])
         return share.device
+
+
+def layer_of(name: str, last_layer: int) -> int:
+    """The layer with which a tensor lies: its own; the first for the embedding, the last for all that comes behind."""
+    found = _LAYER.match(name)
+    if found is None:
+        return 0 if name.startswith("token_embd") else last_layer
+    return min(int(found[1]), last_layer)
 
 
 def place(wants: Wants, cards: Sequence[Card], host_bytes: int) -> Placement:
@@ -177,7 +188,7 @@ def _cuts(wants: Wants, loads: Sequence[int], rooms: Sequence[_Room]) -> list[tu
     num_layers, num_cards = len(loads), len(rooms)
     ends = [0]
     for load, context_bytes in zip(loads, wants.context_bytes, strict=True):
-        ends.append(ends[-1] + load + context_bytes)
+        ends.append(ends[-1] + load + context_bytes + wants.prefix_bytes // num_layers)
 
     def fullness(card: int, first: int, end: int) -> float:
         load = ends[end] - ends[first] + wants.scratch_bytes + _ends_bytes(wants.model, first, end)
@@ -213,7 +224,7 @@ def _share(wants: Wants, room: _Room, first: int, end: int) -> Share:
         dense_bytes=sum(layer.dense_bytes for layer in layers) + _ends_bytes(wants.model, first, end),
         experts_bytes=sum(layer.experts_bytes for layer in layers),
         context_bytes=sum(wants.context_bytes[first:end]),
-        scratch_bytes=wants.scratch_bytes,
+        scratch_bytes=wants.scratch_bytes + wants.prefix_bytes * (end - first) // len(wants.model.layers),
         usable_bytes=room.usable_bytes,
     )
 
@@ -286,7 +297,7 @@ def _refusal(wants: Wants, rooms: Sequence[_Room]) -> str:
     model, usable_bytes = wants.model, sum(room.usable_bytes for room in rooms)
     least = _pool_bytes(model, 0, len(model.layers))
     experts_bytes = sum(wants.num_experts_used * size for size in least) + STAGED_EXPERTS * max(least)
-    scratch_bytes, context_bytes = wants.scratch_bytes * len(rooms), sum(wants.context_bytes)
+    scratch_bytes, context_bytes = wants.scratch_bytes * len(rooms) + wants.prefix_bytes, sum(wants.context_bytes)
     needed_bytes = model.dense_bytes + experts_bytes + scratch_bytes + context_bytes
     told = (
         f"even with all experts in host memory the model needs {size_text(needed_bytes)}: "
@@ -299,7 +310,7 @@ def _refusal(wants: Wants, rooms: Sequence[_Room]) -> str:
 
 def _shared_refusal(wants: Wants, rooms: Sequence[_Room]) -> str:
     model, usable_bytes = wants.model, sum(room.usable_bytes for room in rooms)
-    scratch_bytes, context_bytes = wants.scratch_bytes * len(rooms), sum(wants.context_bytes)
+    scratch_bytes, context_bytes = wants.scratch_bytes * len(rooms) + wants.prefix_bytes, sum(wants.context_bytes)
     weights_bytes = model.dense_bytes + model.experts_bytes
     needed_bytes = weights_bytes + scratch_bytes + context_bytes
     told = (

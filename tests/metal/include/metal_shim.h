@@ -89,6 +89,7 @@ struct uint3 {
 
 inline float dot(float4 a, float4 b) { return a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + a[3] * b[3]; }
 inline uint popcount(uint x) { return uint(__builtin_popcount(x)); }
+inline float rsqrt(float x) { return 1 / std::sqrt(x); }
 using std::exp;
 using std::fabs;
 using std::isnan;
@@ -195,16 +196,20 @@ template <typename T>
 T simd_shuffle_xor(T value, unsigned mask) { return simd_shuffle(value, lane() ^ mask); }
 template <typename T>
 T simd_broadcast(T value, unsigned from) { return simd_shuffle(value, from); }
-template <typename T>
-T simd_sum(T value) {
-  for (unsigned mask = 16; mask; mask /= 2) value = value + simd_shuffle_xor(value, mask);
-  return value;
+template <typename T, typename Join>
+T simd_joined(T value, Join join) {  // in pairs, then pairs of pairs: how a GPU does it is not said
+  const auto& bits = meet_simd(packed(value));
+  const unsigned count = unsigned(bits.size());
+  T parts[32];
+  for (unsigned i = 0; i < count; i++) parts[i] = unpacked<T>(bits[i]);
+  for (unsigned half = count / 2; half; half /= 2)
+    for (unsigned i = 0; i < half; i++) parts[i] = join(parts[i], parts[i + half]);
+  return parts[0];
 }
 template <typename T>
-T simd_max(T value) {
-  for (unsigned mask = 16; mask; mask /= 2) value = max(value, simd_shuffle_xor(value, mask));
-  return value;
-}
+T simd_sum(T value) { return simd_joined(value, [](T a, T b) { return a + b; }); }
+template <typename T>
+T simd_max(T value) { return simd_joined(value, [](T a, T b) { return max(a, b); }); }
 
 enum class mem_flags { mem_none, mem_device, mem_threadgroup };
 inline void threadgroup_barrier(mem_flags) {
@@ -212,7 +217,7 @@ inline void threadgroup_barrier(mem_flags) {
 }
 inline void simdgroup_barrier(mem_flags) { meet_simd(0); }
 
-// ---- matrices of a simdgroup: here every lane holds the whole of one ----
+// ---- matrices of a simdgroup: here the first lane holds all of one, and works alone ----
 
 template <typename T, int Columns, int Rows>
 struct simdgroup_matrix {
@@ -228,7 +233,7 @@ simdgroup_matrix<T, Columns, Rows> make_filled_simdgroup_matrix(T value) {
 }
 inline void simdgroup_load(
     simdgroup_float8x8& to, const float* from, ulong stride = 8, ulong2 origin = ulong2(0, 0), bool transpose = false) {
-  meet_simd(0);
+  if (lane() != 0) return;
   for (unsigned r = 0; r < 8; r++)
     for (unsigned c = 0; c < 8; c++) {
       const float value = from[(origin[1] + r) * stride + origin[0] + c];
@@ -236,12 +241,14 @@ inline void simdgroup_load(
     }
 }
 inline void simdgroup_store(const simdgroup_float8x8& from, float* to, ulong stride = 8) {
-  meet_simd(0);
+  meet_simd(0);  // all must come this way
+  if (lane() != 0) return;
   for (unsigned r = 0; r < 8; r++)
     for (unsigned c = 0; c < 8; c++) to[r * stride + c] = from.at[r][c];
 }
 inline void simdgroup_multiply_accumulate(
     simdgroup_float8x8& d, const simdgroup_float8x8& a, const simdgroup_float8x8& b, const simdgroup_float8x8& c) {
+  if (lane() != 0) return;
   simdgroup_float8x8 sum = c;
   for (unsigned r = 0; r < 8; r++)
     for (unsigned k = 0; k < 8; k++)

@@ -4,6 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import mlx.core as mx
+
+from whitedwarf.ops.metal import attention as metal_attention
+from whitedwarf.ops.metal import experts as metal_experts
+from whitedwarf.ops.metal import products as metal_products
 from whitedwarf.ops.mlx_twins import attention, experts, hyper, products
 
 Compute = Callable[..., Any]
@@ -25,8 +30,15 @@ class Kernels:
 
 
 TWINS = Kernels()
+METAL = Kernels(
+    linear=metal_products.linear,
+    grouped_linear=metal_products.grouped_linear,
+    routed_experts=metal_experts.routed,
+    shared_expert=metal_experts.shared,
+    attention=metal_attention.attention,
+)
 
 
 def here() -> Kernels:
     """The kernels where Metal is available, else the twins."""
-    return TWINS
+    return METAL if mx.metal.is_available() else TWINS

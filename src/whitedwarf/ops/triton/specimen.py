@@ -4,9 +4,11 @@ Every kernel file offers `SPECIMENS`; scripts/compile_kernels.py compiles them a
 arithmetic, this finds what the compiler refuses, and registers that spill.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+Type = str | tuple["Type", ...]  # "*fp32", "*u8", "i32", ..., or those of a tuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +17,7 @@ class Specimen:
 
     name: str  # unique, and says what for: "linear few Q8_0 n1"
     kernel: Any  # the @triton.jit function
-    signature: Mapping[str, str]  # type of each argument that is no constant: "*fp32", "*u8", "i32", ...
+    signature: Mapping[str, Type]  # of each argument that is no constant
     constants: Mapping[str, object]  # value of each tl.constexpr argument
     num_warps: int = 4
     num_stages: int = 2
@@ -25,16 +27,29 @@ class Specimen:
 
     def attributes(self) -> dict[tuple[int, ...], list[list[object]]]:
         """What a launch would find out about its arguments, as the compiler wants it."""
-        names = list(self.kernel.arg_names)
-        pointers = {name for name, type in self.signature.items() if type.startswith("*")} - self.unaligned
-        return {(names.index(name),): [["tt.divisibility", 16]] for name in sorted(pointers | self.divisible)}
+        found: dict[tuple[int, ...], list[list[object]]] = {}
+        for place, name in enumerate(self.kernel.arg_names):
+            if name in self.signature and name not in self.unaligned:
+                for path in _aligned((place,), self.signature[name], name in self.divisible):
+                    found[path] = [["tt.divisibility", 16]]
+        return found
 
-    def full_signature(self) -> dict[str, str]:
+    def full_signature(self) -> dict[str, Type]:
         """All arguments in order, constants as "constexpr". ValueError names what is missing or too much."""
         names = list(self.kernel.arg_names)
-        given = {**self.signature, **dict.fromkeys(self.constants, "constexpr")}
+        given: dict[str, Type] = {**self.signature, **dict.fromkeys(self.constants, "constexpr")}
         if missing := [name for name in names if name not in given]:
             raise ValueError(f"specimen {self.name!r} says nothing of {', '.join(missing)}")
         if unknown := [name for name in given if name not in names]:
             raise ValueError(f"specimen {self.name!r} has {', '.join(unknown)}, which its kernel has not")
         return {name: given[name] for name in names}
+
+
+def _aligned(path: tuple[int, ...], type: Type, is_divisible: bool) -> Iterator[tuple[int, ...]]:
+    """Where in an argument there are pointers, or integers that are multiples of 16."""
+    if isinstance(type, str):
+        if type.startswith("*") or is_divisible:
+            yield path
+    else:
+        for i, inner in enumerate(type):
+            yield from _aligned((*path, i), inner, is_divisible)

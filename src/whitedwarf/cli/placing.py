@@ -1,0 +1,130 @@
+"""Where a model will run, decided from its header before it is loaded: which backend, and what lies on which card.
+
+Promises: torch is imported only where files say that it can be used, or where it was asked for by name. A card that
+`auto` found and that cannot be used is told in one line, and the CPU is taken; one that was asked for is refused.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from whitedwarf.cli.memory import context_bytes_by_layer, fitting_chunk, row_scratch_bytes
+from whitedwarf.cli.sizes import parse_size
+from whitedwarf.config import ModelSettings
+from whitedwarf.engine.memory import Probe
+from whitedwarf.errors import BackendError, OutOfMemoryError, UsageError
+from whitedwarf.gguf.header import TensorInfo
+from whitedwarf.gguf.hparams import Hyperparameters
+from whitedwarf.gguf.reader import GgufFile
+from whitedwarf.gguf.types import GgmlType
+from whitedwarf.model.config import ModelConfig
+from whitedwarf.ops.select import ON_CARDS, best_backend, find_cards
+from whitedwarf.weights.checked import check_model
+from whitedwarf.weights.model_bytes import ModelBytes, model_bytes
+from whitedwarf.weights.placement import Card, Placement, Wants, place
+
+F16_ON_CARDS = frozenset({GgmlType.Q3_K, GgmlType.Q5_K, GgmlType.Q6_K})  # as ops/twins/planes.py holds them
+_F32_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The backend; on cards, what lies where, and how long a chunk of a prompt may be there."""
+
+    backend: str
+    placement: Placement | None = None
+    chunk_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Sized:
+    """Bytes of a tensor on a card."""
+
+    size_bytes: int
+
+
+def asked_backend(settings: ModelSettings) -> str:
+    """--backend or --cpu; UsageError for both."""
+    if settings.cpu and settings.backend not in ("auto", "cpu"):
+        raise UsageError(f"--cpu and --backend {settings.backend} contradict each other: give one")
+    return "cpu" if settings.cpu else settings.backend
+
+
+def plan_model(
+    settings: ModelSettings,
+    gguf: GgufFile,
+    probe: Probe,
+    default_context: int,
+    note: Callable[[str], None],
+    *,
+    parallel: int = 1,
+    prefix_bytes: int = 0,
+) -> Plan:
+    """Decide. Errors as `place` and `find_cards` have them, for a backend that was asked for."""
+    asked = asked_backend(settings)
+    backend = best_backend() if asked == "auto" else asked
+    budget_bytes = _budget(settings.device_memory, backend)
+    if backend not in ON_CARDS:
+        return Plan(backend)
+    try:
+        cards = find_cards(backend, probe.total_bytes, probe.usable_bytes, budget_bytes)
+        placed = place_file(settings, gguf, cards, probe, default_context)
+        wants = replace(placed.wants, parallel=parallel, prefix_bytes=prefix_bytes)
+        return Plan(backend, place(wants, cards, probe.usable_bytes), placed.chunk_tokens)
+    except (BackendError, OutOfMemoryError) as error:
+        if asked != "auto":
+            raise
+        note(f"{error}; the CPU is used (--backend cpu does not say this)")
+        return Plan("cpu")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a file needs under some settings."""
+
+    wants: Wants
+    chunk_tokens: int
+
+
+def place_file(
+    settings: ModelSettings, gguf: GgufFile, cards: Iterable[Card], probe: Probe, default_context: int
+) -> Asked:
+    """What there must be room for on cards."""
+    checked = check_model(gguf)
+    native = checked.hp.context_length
+    config = ModelConfig(checked.hp, settings.kv_cache, min(settings.context or default_context, native))
+    least_bytes = min(card.usable_bytes(probe.usable_bytes) for card in cards)
+    chunk_tokens = settings.prefill_chunk or fitting_chunk(config, least_bytes)
+    sizes = card_bytes(checked.hp, gguf, has_mtp=checked.has_mtp)
+    return Asked(wants_of(config, sizes, chunk_tokens), chunk_tokens)
+
+
+def card_bytes(hp: Hyperparameters, gguf: GgufFile, *, has_mtp: bool) -> ModelBytes:
+    """The file's tensors as cards hold them, without what is not loaded."""
+    loaded = {name: info for name, info in gguf.tensors.items() if has_mtp or not name.startswith("mtp.")}
+    return model_bytes(hp, {name: Sized(_on_card(info)) for name, info in loaded.items()})
+
+
+def wants_of(config: ModelConfig, sizes: ModelBytes, chunk_tokens: int) -> Wants:
+    """A model's needs with the context that is allowed, for chunks of this length."""
+    hp, num_layers = config.hp, len(sizes.layers)
+    rows = min(chunk_tokens, config.context_length)
+    return Wants(
+        model=sizes,
+        context_bytes=context_bytes_by_layer(config, num_layers),
+        context_length=config.context_length,
+        scratch_bytes=rows * row_scratch_bytes(hp) + _F32_BYTES * hp.vocab_size,
+        num_experts_used=hp.num_experts_used,
+        window_bytes=sum(context_bytes_by_layer(replace(config, max_context=1), num_layers)),
+    )
+
+
+def _on_card(info: TensorInfo) -> int:
+    return 2 * info.num_elements if info.type in F16_ON_CARDS else info.size_bytes
+
+
+def _budget(text: str | None, backend: str) -> int | None:
+    if text is None:
+        return None
+    if backend not in ON_CARDS:
+        raise UsageError(f"--device-memory is for backends on cards ({', '.join(ON_CARDS)}); the backend is {backend}")
+    return parse_size("--device-memory", text)

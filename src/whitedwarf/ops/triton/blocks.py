@@ -1,0 +1,60 @@
+"""What kernels know of the formats of weights: numbers of the types, and planes as they want them."""
+
+from functools import cache
+
+import torch
+import triton.language as tl
+from torch import Tensor
+
+from whitedwarf.gguf.types import GgmlType
+from whitedwarf.ops.twins.blocks import grid_table
+from whitedwarf.ops.twins.planes import TorchWeight
+
+F32 = tl.constexpr(int(GgmlType.F32))
+F16 = tl.constexpr(int(GgmlType.F16))
+BF16 = tl.constexpr(int(GgmlType.BF16))
+Q8_0 = tl.constexpr(int(GgmlType.Q8_0))
+Q4_K = tl.constexpr(int(GgmlType.Q4_K))
+Q2_K = tl.constexpr(int(GgmlType.Q2_K))
+IQ2_XXS = tl.constexpr(int(GgmlType.IQ2_XXS))
+MXFP4 = tl.constexpr(int(GgmlType.MXFP4))
+
+POINTERS = {  # types of the planes as kernels see them
+    GgmlType.F32: ("*fp32", "*fp32", "*fp32"),
+    GgmlType.F16: ("*i32", "*i32", "*i32"),
+    GgmlType.BF16: ("*i32", "*i32", "*i32"),
+    GgmlType.Q8_0: ("*i32", "*fp16", "*fp16"),
+    GgmlType.MXFP4: ("*i32", "*u8", "*u8"),
+    GgmlType.Q4_K: ("*i32", "*i32", "*i32"),
+    GgmlType.Q2_K: ("*i32", "*i32", "*i32"),
+    GgmlType.IQ2_XXS: ("*i32", "*fp16", "*i64"),
+}
+
+
+def kernel_planes(weight: TorchWeight) -> tuple[Tensor, Tensor, Tensor]:
+    """Three planes, of 32-bit words wherever kernels read words; what a type does not have is its first plane again.
+
+    IQ2_XXS's third is the table of its grid.
+    """
+    first, *others = weight.planes
+    match weight.type:
+        case GgmlType.F32:
+            return first, first, first
+        case GgmlType.F16 | GgmlType.BF16:
+            words = first.view(torch.int32)
+            return words, words, words
+        case GgmlType.Q8_0:
+            return first.view(torch.int32), others[0], others[0]
+        case GgmlType.MXFP4:
+            return first.view(torch.int32), others[0], others[0]
+        case GgmlType.Q4_K | GgmlType.Q2_K:
+            return first.view(torch.int32), others[0].view(torch.int32), others[1].view(torch.int32)
+        case _:
+            return first, others[0], grid_of_halves(first.device)
+
+
+@cache
+def grid_of_halves(device: torch.device) -> Tensor:
+    """IQ2_XXS's points as float16: (512,) int64, the first four magnitudes of each, then the last four of each."""
+    halves = grid_table(device).half().view(256, 2, 4).transpose(0, 1).contiguous()
+    return halves.view(torch.int64).view(-1)

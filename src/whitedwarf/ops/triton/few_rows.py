@@ -1,0 +1,246 @@
+"""Products of few rows (n < 16) with weights in their blocks: decode, and the verifying of drafts.
+
+A program takes `R` rows of one weight and up to four rows of x; one launch does several weights that share x, with the
+RMS norm of x before them if there is one: x is scaled by the norm's weights as it is read, and a row's own factor goes
+in at the end. Everything is f32, and a sum's order depends on the weight's shape and the launch's company, never on n.
+
+What it costs on an H200 (4.3 TB/s, 132 processors of which each can start 128 lanes of arithmetic and 64 of logic a
+cycle, 18.6 bytes of memory a cycle): Q8_0 takes about 3.3 instructions a weight, so it could do 39 weights a cycle
+where memory delivers 17.5; Q4_K and MXFP4 about 5 against 33; Q2_K 5 against 56; IQ2_XXS 5.5 against 72. So the plain
+formats are bound by memory and the small ones by arithmetic: about 28 weights a cycle. Of Flash's layer at n = 1, in
+microseconds at full speed: query_down + kv + compressors (6.7 MB Q8_0 + 21 MB F16) 6.4; query_up with its norm 8.3;
+output groups and output 8.3 each; the head (563 MB) 131.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from whitedwarf.gguf.types import GgmlType
+from whitedwarf.ops.triton.blocks import POINTERS, kernel_planes
+from whitedwarf.ops.triton.dots import CHUNK_COLUMNS, chunk_columns, dot
+from whitedwarf.ops.triton.interpretation import block
+from whitedwarf.ops.triton.specimen import Specimen
+from whitedwarf.ops.twins.planes import TorchWeight
+
+FEW = 16  # rows from which on the tensor-core products are used
+ROWS_AT_ONCE = block(4, 16)  # of x, by one program
+WARP_BYTES = 8192  # of a weight, in flight for each warp of a program
+MOST_ROWS = {GgmlType.IQ2_XXS: 4, GgmlType.Q2_K: 4}  # of a weight a program; others 8: more does not fit into registers
+ENOUGH_PROGRAMS = 264  # twice as many as an H200 has processors
+SQUARES = tl.constexpr(1024)  # columns of x whose squares are summed at once
+
+
+@triton.jit
+def _product(
+    kind: tl.constexpr,
+    planes,
+    out,
+    tile,
+    x,
+    norm,
+    n,
+    first_x,
+    epsilon,
+    OUT: tl.constexpr,
+    GROUPS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    R: tl.constexpr,
+    T: tl.constexpr,
+    N: tl.constexpr,
+    HAS_NORM: tl.constexpr,
+):
+    rows = tile * R + tl.arange(0, R)
+    held = tl.minimum(rows, OUT - 1)
+    ns = first_x + tl.arange(0, N)
+    mask = ns < n
+    group = tile * R // (OUT // GROUPS)  # all rows of a tile are of one group
+    x_at = ns * (GROUPS * COLUMNS) + group * COLUMNS
+    CHUNKS: tl.constexpr = COLUMNS // chunk_columns(kind)
+    total = tl.zeros([R, N, T], tl.float32)
+    if CHUNKS <= 2 * T:  # unrolled: all loads can be on their way at once
+        for first in tl.static_range(0, CHUNKS, T):
+            at = first + tl.arange(0, T)
+            total += dot(kind, planes[0], planes[1], planes[2], held, at, x, x_at, mask, norm, HAS_NORM, COLUMNS)
+    else:
+        for first in tl.range(0, CHUNKS, T):
+            at = first + tl.arange(0, T)
+            total += dot(kind, planes[0], planes[1], planes[2], held, at, x, x_at, mask, norm, HAS_NORM, COLUMNS)
+    y = tl.sum(total, axis=2)
+    if HAS_NORM:
+        y *= _inverse_rms(x, x_at, mask, epsilon, COLUMNS)[None, :]
+    tl.store(out + ns[None, :] * OUT + rows[:, None], y, mask=mask[None, :] & (rows < OUT)[:, None])
+
+
+@triton.jit
+def _inverse_rms(x, x_at, mask, epsilon, COLUMNS: tl.constexpr):
+    squares = tl.zeros([x_at.shape[0], SQUARES], tl.float32)
+    for first in tl.static_range(0, COLUMNS, SQUARES):
+        columns = first + tl.arange(0, SQUARES)
+        values = tl.load(
+            x + x_at[:, None] + columns[None, :], mask=mask[:, None] & (columns < COLUMNS)[None, :], other=0.0
+        )
+        squares += values * values
+    return 1.0 / tl.sqrt(tl.sum(squares, axis=1) / COLUMNS + epsilon)
+
+
+@triton.jit(do_not_specialize=["n"])
+def few_rows_kernel(
+    x,
+    norm,
+    outs,
+    planes,
+    n,
+    epsilon,
+    KINDS: tl.constexpr,
+    OUTS: tl.constexpr,
+    ROWS: tl.constexpr,
+    PIECES: tl.constexpr,
+    FIRSTS: tl.constexpr,
+    GROUPS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    N: tl.constexpr,
+    HAS_NORM: tl.constexpr,
+):
+    blocks = tl.cdiv(n, N)
+    tile = tl.program_id(0) // blocks
+    first_x = tl.program_id(0) % blocks * N
+    for w in tl.static_range(len(KINDS)):
+        if (tile >= FIRSTS[w]) & (tile < FIRSTS[w + 1]):
+            _product(
+                KINDS[w],
+                planes[w],
+                outs[w],
+                tile - FIRSTS[w],
+                x,
+                norm,
+                n,
+                first_x,
+                epsilon,
+                OUTS[w],
+                GROUPS,
+                COLUMNS,
+                ROWS[w],
+                PIECES[w],
+                N,
+                HAS_NORM,
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How a launch is cut into programs: by the shapes of its weights alone."""
+
+    rows: tuple[int, ...]  # of each weight a program
+    pieces: tuple[int, ...]  # chunks of each weight at once
+    firsts: tuple[int, ...]  # program of each weight, and how many there are
+    num_warps: int
+
+
+def plan(types: Sequence[GgmlType], outs: Sequence[int], columns: int, groups: int) -> Plan:
+    """Programs big enough to have many loads on their way, and many enough for all processors."""
+    powers = [_largest_power(columns // CHUNK_COLUMNS[type]) for type in types]
+    num_warps = max(1, min(4, min(powers) // 32))
+    rows = [_rows(type, columns, out, groups, num_warps) for type, out in zip(types, outs, strict=True)]
+    while max(rows) > 1 and sum(_programs(rows, outs)) < block(ENOUGH_PROGRAMS, 0):
+        rows = [max(1, r // 2) for r in rows]
+    firsts = tuple(accumulate(_programs(rows, outs), initial=0))
+    return Plan(tuple(rows), tuple(min(power, 32 * num_warps) for power in powers), firsts, num_warps)
+
+
+def _rows(type: GgmlType, columns: int, out: int, groups: int, num_warps: int) -> int:
+    wanted = max(1, round(WARP_BYTES * num_warps / type.row_bytes(columns)))
+    rows = block(min(MOST_ROWS.get(type, 8), 1 << wanted.bit_length() - 1), min(64, triton.next_power_of_2(out)))
+    return rows if groups == 1 else min(rows, _largest_power(out // groups))
+
+
+def _programs(rows: Sequence[int], outs: Sequence[int]) -> list[int]:
+    return [-(-out // r) for r, out in zip(rows, outs, strict=True)]
+
+
+def _largest_power(count: int) -> int:
+    """The largest power of two that divides it."""
+    return count & -count
+
+
+def few_rows(
+    x: Tensor, weights: Sequence[TorchWeight], norm: Tensor | None = None, epsilon: float = 0.0, groups: int = 1
+) -> list[Tensor]:
+    """The products of x (n, groups columns) with each of the weights (out, columns) -> (n, out) each."""
+    columns = weights[0].shape[1]
+    types, outs = [weight.type for weight in weights], [weight.shape[0] for weight in weights]
+    how = plan(types, outs, columns, groups)
+    results = [torch.empty((len(x), out), dtype=torch.float32, device=x.device) for out in outs]
+    n_block = min(triton.next_power_of_2(len(x)), ROWS_AT_ONCE)
+    few_rows_kernel[(how.firsts[-1] * -(-len(x) // n_block),)](
+        x,
+        x if norm is None else norm,
+        tuple(results),
+        tuple(kernel_planes(weight) for weight in weights),
+        len(x),
+        epsilon,
+        KINDS=tuple(int(type) for type in types),
+        OUTS=tuple(outs),
+        ROWS=how.rows,
+        PIECES=how.pieces,
+        FIRSTS=how.firsts,
+        GROUPS=groups,
+        COLUMNS=columns,
+        N=n_block,
+        HAS_NORM=norm is not None,
+        num_warps=how.num_warps,
+        enable_fp_fusion=True,
+    )
+    return results
+
+
+def _specimen(
+    name: str, weights: Sequence[tuple[GgmlType, int]], columns: int, n: int, groups: int = 1, has_norm: bool = False
+) -> Specimen:
+    types, outs = [type for type, _ in weights], [out for _, out in weights]
+    how = plan(types, outs, columns, groups)
+    return Specimen(
+        f"few rows {name} n{n}",
+        few_rows_kernel,
+        {
+            "x": "*fp32",
+            "norm": "*fp32",
+            "outs": ("*fp32",) * len(weights),
+            "planes": tuple(POINTERS[type] for type in types),
+            "n": "i32",
+            "epsilon": "fp32",
+        },
+        {
+            "KINDS": tuple(int(type) for type in types),
+            "OUTS": tuple(outs),
+            "ROWS": how.rows,
+            "PIECES": how.pieces,
+            "FIRSTS": how.firsts,
+            "GROUPS": groups,
+            "COLUMNS": columns,
+            "N": n,
+            "HAS_NORM": has_norm,
+        },
+        how.num_warps,
+    )
+
+
+_Q8, _F16 = GgmlType.Q8_0, GgmlType.F16
+_INPUTS = [(_Q8, 1024), (_Q8, 512), (_F16, 1024), (_F16, 1024), (_F16, 256), (_F16, 256), (_F16, 64)]
+SPECIMENS = (
+    _specimen("attention inputs", _INPUTS, 4096, 1),
+    _specimen("attention inputs", _INPUTS, 4096, 4),
+    _specimen("query up", [(_Q8, 32768), (_F16, 8192)], 1024, 1, has_norm=True),
+    _specimen("query up", [(_Q8, 32768), (_F16, 8192)], 1024, 4, has_norm=True),
+    _specimen("output groups", [(_Q8, 8192)], 4096, 1, groups=8),
+    _specimen("output", [(_Q8, 4096)], 8192, 1),
+    _specimen("output", [(_Q8, 4096)], 8192, 2),
+    _specimen("output", [(_Q8, 4096)], 8192, 4),
+    _specimen("head", [(_Q8, 129280)], 4096, 1),
+    *(_specimen(type.name, [(type, 2048)], 4096, n) for type in POINTERS for n in (1, 4)),
+)
