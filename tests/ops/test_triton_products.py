@@ -23,7 +23,7 @@ def to(values: np.ndarray) -> torch.Tensor:
     return on_device(values).to(DEVICE)
 
 
-@pytest.mark.parametrize("n", FEW)
+@pytest.mark.parametrize("n", FEW + MANY)
 @pytest.mark.parametrize("type", TYPES)
 def test_linear(type, n):
     draw = Draw.seeded(n)
@@ -33,11 +33,11 @@ def test_linear(type, n):
     assert_close(from_device(products.linear(to(x), take_in(tensor, DEVICE))), expected, TOLERANCES[n])
 
 
-@pytest.mark.parametrize("n", FEW)
+@pytest.mark.parametrize("n", FEW + MANY)
 @pytest.mark.parametrize("is_normed", [False, True])
 def test_several_products_of_one_input(n, is_normed):
     draw = Draw.seeded(n)
-    tensors = [random_tensor(type, (rows, 512), draw.rng) for type, rows in zip(TYPES, range(5, 60, 7), strict=False)]
+    tensors = [random_tensor(type, (rows, 512), draw.rng) for type, rows in zip(TYPES, range(33, 89, 7), strict=True)]
     x, norm = draw.floats(n, 512) * 3, draw.floats(512) if is_normed else None
     given = None if norm is None else to(norm)
     outputs = products.linears(to(x), [take_in(t, DEVICE) for t in tensors], given, EPSILON)
@@ -46,7 +46,7 @@ def test_several_products_of_one_input(n, is_normed):
         assert_close(from_device(output), expected, TOLERANCES[n])
 
 
-@pytest.mark.parametrize("n", FEW)
+@pytest.mark.parametrize("n", FEW + MANY)
 @pytest.mark.parametrize(("type", "groups"), [(GgmlType.Q8_0, 8), (GgmlType.Q4_K, 3), (GgmlType.F16, 2)])
 def test_grouped_linear(type, groups, n):
     draw = Draw.seeded(n)

@@ -81,30 +81,31 @@ def _sum(x):
 
 
 @triton.jit
-def _four_words(a, chunks):
+def four_words(a, chunks):
     """The four words of each chunk (r, t) -> four (r, t)."""
     return quarters(tl.load(a + chunks[:, :, None] * 4 + tl.arange(0, 4)[None, None, :]))
 
 
 @triton.jit
 def _f32(zero, a, rows, at, xs, mask, norm, HAS_NORM: tl.constexpr, COLUMNS: tl.constexpr):
-    w = _four_words(a, rows[:, None] * (COLUMNS // 4) + at[None, :])
+    w = four_words(a, rows[:, None] * (COLUMNS // 4) + at[None, :])
     return _add(zero, w, _quad(xs, at * 4, mask, norm, HAS_NORM))
 
 
 @triton.jit
 def _halves(kind: tl.constexpr, zero, a, rows, at, xs, mask, norm, HAS_NORM: tl.constexpr, COLUMNS: tl.constexpr):
-    w = _four_words(a, rows[:, None] * (COLUMNS // 8) + at[None, :])
+    w = four_words(a, rows[:, None] * (COLUMNS // 8) + at[None, :])
     total = zero
     for i in tl.static_range(2):
         low, high = w[2 * i], w[2 * i + 1]
-        four = (_low(kind, low), _high(kind, low), _low(kind, high), _high(kind, high))
+        four = (low_of(kind, low), high_of(kind, low), low_of(kind, high), high_of(kind, high))
         total = _add(total, four, _quad(xs, at * 8 + 4 * i, mask, norm, HAS_NORM))
     return total
 
 
 @triton.jit
-def _low(kind: tl.constexpr, words):
+def low_of(kind: tl.constexpr, words):
+    """The first of two 16-bit floats of each word."""
     if kind == F16:
         return low_half(words)
     else:
@@ -112,7 +113,8 @@ def _low(kind: tl.constexpr, words):
 
 
 @triton.jit
-def _high(kind: tl.constexpr, words):
+def high_of(kind: tl.constexpr, words):
+    """The second one."""
     if kind == F16:
         return high_half(words)
     else:
@@ -122,7 +124,7 @@ def _high(kind: tl.constexpr, words):
 @triton.jit
 def _q8_0(zero, a, b, rows, at, xs, mask, norm, HAS_NORM: tl.constexpr, COLUMNS: tl.constexpr):
     chunks = rows[:, None] * (COLUMNS // 16) + at[None, :]
-    w = _four_words(a, chunks)
+    w = four_words(a, chunks)
     scales = tl.load(b + chunks // 2).to(tl.float32)
     total = zero
     for i in tl.static_range(4):
@@ -133,36 +135,47 @@ def _q8_0(zero, a, b, rows, at, xs, mask, norm, HAS_NORM: tl.constexpr, COLUMNS:
 @triton.jit
 def _mxfp4(zero, a, b, rows, at, xs, mask, norm, HAS_NORM: tl.constexpr, COLUMNS: tl.constexpr):
     chunks = rows[:, None] * (COLUMNS // 32) + at[None, :]
-    w = _four_words(a, chunks)
-    scales = half_scale(tl.load(b + chunks).to(tl.int32)) * 32768.0  # 2^15: e2m1 as float16 is 2^-14 of its value
+    w = four_words(a, chunks)
+    scales = fp4_scales(tl.load(b + chunks))
     total = zero
     for i in tl.static_range(4):
-        even, odd = fp4_pair(w[i] << 12, w[i] << 9), fp4_pair(w[i] << 4, w[i] << 1)
-        low = (low_half(even), low_half(odd), high_half(even), high_half(odd))
-        total = _add(total, low, _quad(xs, at * 32 + 4 * i, mask, norm, HAS_NORM))
-        even, odd = fp4_pair(w[i] << 8, w[i] << 5), fp4_pair(w[i], w[i] >> 3)
-        high = (low_half(even), low_half(odd), high_half(even), high_half(odd))
-        total = _add(total, high, _quad(xs, at * 32 + 16 + 4 * i, mask, norm, HAS_NORM))
+        total = _add(total, fp4_low(w[i]), _quad(xs, at * 32 + 4 * i, mask, norm, HAS_NORM))
+        total = _add(total, fp4_high(w[i]), _quad(xs, at * 32 + 16 + 4 * i, mask, norm, HAS_NORM))
     return total * scales[:, None, :]
 
 
 @triton.jit
-def fp4_pair(signs, magnitudes):
+def fp4_low(words):
+    """The low nibbles of the four bytes of each word, as 2^-14 of the values of their codes."""
+    even, odd = _fp4_pair(words << 12, words << 9), _fp4_pair(words << 4, words << 1)
+    return low_half(even), low_half(odd), high_half(even), high_half(odd)
+
+
+@triton.jit
+def fp4_high(words):
+    """The same of the high nibbles."""
+    even, odd = _fp4_pair(words << 8, words << 5), _fp4_pair(words, words >> 3)
+    return low_half(even), low_half(odd), high_half(even), high_half(odd)
+
+
+@triton.jit
+def _fp4_pair(signs, magnitudes):
     """Two float16: a code's sign, exponent and mantissa bits where float16 has its sign and the low ones of those."""
     return (signs & SIGN_BITS) | (magnitudes & 0x0E000E00)
 
 
 @triton.jit
-def half_scale(exponents):
-    """2^(byte - 128); the two smallest are denormal."""
-    bits = tl.where(exponents >= 2, (exponents - 1) << 23, 0x200000 << exponents)
-    return bits.to(tl.float32, bitcast=True)
+def fp4_scales(exponents):
+    """2^14 times the scales of e8m0 bytes: 2^(byte - 113)."""
+    bytes = exponents.to(tl.int32)
+    bits = tl.where(bytes >= 2, (bytes - 1) << 23, 0x200000 << bytes)  # 2^(byte - 128); the two smallest are denormal
+    return bits.to(tl.float32, bitcast=True) * 32768.0
 
 
 @triton.jit
 def _q4_k(zero, zero_sum, a, b, c, rows, at, xs, mask, norm, HAS_NORM: tl.constexpr, COLUMNS: tl.constexpr):
     # chunk 2 p + h of a block: columns 16 h .. of the groups 2 p (low nibbles) and 2 p + 1 (high ones)
-    w = _four_words(a, rows[:, None] * (COLUMNS // 32) + at[None, :])
+    w = four_words(a, rows[:, None] * (COLUMNS // 32) + at[None, :])
     blocks = rows[:, None] * (COLUMNS // 256) + (at // 8)[None, :]
     halves = tl.load(c + blocks)
     small = tl.load(b + blocks * 3), tl.load(b + blocks * 3 + 1), tl.load(b + blocks * 3 + 2)
@@ -200,13 +213,11 @@ def _affine(total, sums, scale, offset):
 @triton.jit
 def _q2_k(zero, zero_sum, a, b, c, rows, at, xs, mask, norm, HAS_NORM: tl.constexpr, COLUMNS: tl.constexpr):
     # chunk 2 p + h: columns 16 h .. of four runs of 32, run j in bits 2 j and 2 j + 1
-    w = _four_words(a, rows[:, None] * (COLUMNS // 64) + at[None, :])
+    w = four_words(a, rows[:, None] * (COLUMNS // 64) + at[None, :])
     blocks = rows[:, None] * (COLUMNS // 256) + (at // 4)[None, :]
     halves = tl.load(c + blocks)
-    scales, offsets = low_half(halves), high_half(halves)
     small = b + blocks * 4 + (at // 2 % 2 * 2)[None, :]
-    shift = (at % 2 * 8)[None, :]
-    pairs = tl.load(small) >> shift, tl.load(small + 1) >> shift
+    pairs = q2_k_pairs(tl.load(small), tl.load(small + 1), at)
     columns = at // 2 * 128 + at % 2 * 16
     result = zero
     for j in tl.static_range(4):
@@ -215,29 +226,46 @@ def _q2_k(zero, zero_sum, a, b, c, rows, at, xs, mask, norm, HAS_NORM: tl.conste
             x = _quad(xs, columns + 32 * j + 4 * i, mask, norm, HAS_NORM)
             moved = w[i] << (5 - 2 * j) if j < 3 else w[i] >> 1
             total, sums = _add(total, four_sixteenths(moved & 0x60606060), x), sums + _sum(x)
-        byte = pairs[j // 2] >> (j % 2 * 16)
-        scale = scales * (byte & 15).to(tl.float32)
-        offset = offsets * ((byte >> 4) & 15).to(tl.float32)
+        scale, offset = q2_k_scales(pairs, halves, j)
         result += _affine(total, sums, 0.5 * scale, 4.0 * scale + offset)
     return result
+
+
+@triton.jit
+def q2_k_pairs(first, last, at):
+    """Two words of small scales, moved so that bytes 0 and 2 are those of the runs of chunks at (t,)."""
+    shift = (at % 2 * 8)[None, :]
+    return first >> shift, last >> shift
+
+
+@triton.jit
+def q2_k_scales(pairs, halves, run: tl.constexpr):
+    """Scale and offset of run 0..3 of each chunk."""
+    byte = pairs[run // 2] >> (run % 2 * 16)
+    return low_half(halves) * (byte & 15).to(tl.float32), high_half(halves) * ((byte >> 4) & 15).to(tl.float32)
 
 
 @triton.jit
 def _iq2_xxs(zero, a, b, c, rows, at, xs, mask, norm, HAS_NORM: tl.constexpr, COLUMNS: tl.constexpr):
     chunks = rows[:, None] * (COLUMNS // 32) + at[None, :]
     codes, words = tl.split(tl.load(a + chunks[:, :, None] * 2 + tl.arange(0, 2)[None, None, :]))
-    half_steps = 0.5 + ((words >> 28) & 15).to(tl.float32)
-    scales = tl.load(b + chunks // 8).to(tl.float32) * half_steps * 0.25
+    scales = iq2_scales(tl.load(b + chunks // 8), words)
     firsts, lasts = grid_points(codes, c)
     parities = octet_parities(words)
     total = zero
     for i in tl.static_range(4):
         signs = octet_signs(words, parities, i)
-        four = _four_halves(firsts[i], signs, 15)
+        four = signed_halves(firsts[i], signs, 15)
         total = _add(total, four, _quad(xs, at * 32 + 8 * i, mask, norm, HAS_NORM))
-        four = _four_halves(lasts[i], signs, 11)
+        four = signed_halves(lasts[i], signs, 11)
         total = _add(total, four, _quad(xs, at * 32 + 8 * i + 4, mask, norm, HAS_NORM))
     return total * scales[:, None, :]
+
+
+@triton.jit
+def iq2_scales(scales, words):
+    """The scale of a block times what the upper bits of each of its words make of it."""
+    return scales.to(tl.float32) * (0.5 + ((words >> 28) & 15).to(tl.float32)) * 0.25
 
 
 @triton.jit
@@ -270,7 +298,7 @@ def octet_signs(words, parities, index: tl.constexpr):
 
 
 @triton.jit
-def _four_halves(four, signs, shift: tl.constexpr):
+def signed_halves(four, signs, shift: tl.constexpr):
     """Four float16 of an int64, negative where signs say so, as floats."""
     first = four.to(tl.int32) ^ ((signs << shift) & SIGN_BITS)
     last = (four >> 32).to(tl.int32) ^ ((signs << (shift - 2)) & SIGN_BITS)

@@ -4,11 +4,12 @@ Few rows (n < 16) are multiplied in f32, more of them by tensor cores from bfloa
 what that costs in precision). A row's result does not depend on the others within one of the two ways.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from torch import Tensor
 
-from whitedwarf.ops.triton.few_rows import few_rows
+from whitedwarf.ops.triton.few_rows import FEW, few_rows
+from whitedwarf.ops.triton.many_rows import many_rows
 from whitedwarf.ops.twins.planes import TorchWeight
 
 
@@ -21,9 +22,14 @@ def linears(
     x: Tensor, weights: Sequence[TorchWeight], norm: Tensor | None = None, epsilon: float = 0.0
 ) -> list[Tensor]:
     """`linear` with each of the weights: of x, or, with `norm` (in,), of rms_norm(x, norm, epsilon)."""
-    return few_rows(x, weights, norm, epsilon)
+    return _way(x, weights[0])(x, weights, norm, epsilon)
 
 
 def grouped_linear(x: Tensor, weight: TorchWeight, groups: int) -> Tensor:
     """(n, G in) by (G out, in) -> (n, G out): group g of the outputs reads group g of the inputs."""
-    return few_rows(x, [weight], groups=groups)[0]
+    return _way(x, weight)(x, [weight], groups=groups)[0]
+
+
+def _way(x: Tensor, weight: TorchWeight) -> Callable[..., list[Tensor]]:
+    """Tensor cores want 16 rows, and 16 columns at a time."""
+    return few_rows if len(x) < FEW or weight.shape[-1] % 16 else many_rows
