@@ -7,14 +7,17 @@ from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from whitedwarf.cli import placing
+from whitedwarf.cli.loading import open_model
 from whitedwarf.cli.placing import F16_ON_CARDS, plan_model
 from whitedwarf.config import DEFAULT_CONTEXT, ModelSettings
 from whitedwarf.engine.memory import Probe
 from whitedwarf.errors import BackendError, OutOfMemoryError, UsageError
 from whitedwarf.gguf.reader import GgufFile, open_gguf
+from whitedwarf.model.base import Span
 from whitedwarf.weights.placement import Card, Mode
 from whitedwarf.weights.store import bundled_model
 
@@ -185,3 +188,21 @@ def imported(*arguments: str, folder: Path) -> tuple[int, str]:
 )
 def test_nobody_imports_torch_without_a_card(arguments: tuple[str, ...], tmp_path: Path) -> None:
     assert imported(*arguments, folder=tmp_path) == (0, "heavy: [] 0")
+
+
+@needs_torch
+def test_what_is_copied_is_counted() -> None:
+    loaded = open_model(
+        ModelSettings(
+            backend="torch", device_memory="15M", context=1024, expert_misses="copy", model=str(bundled_model())
+        )
+    )
+    assert loaded.on_cards is not None
+    before = loaded.on_cards.traffic()
+    assert (before["hits"], before["misses"]) == (0, 0)
+    assert before["slots"] >= 2
+    loaded.transformer.forward([Span(loaded.transformer.new_state(), np.arange(3, dtype=np.int32), "none")])
+    told = loaded.on_cards.traffic()
+    assert told["hits"] + told["misses"] >= 2 * 6  # at least the experts of one token in each layer
+    assert told["loaded_bytes"] > 0
+    assert 0 < told["held"] <= told["slots"]

@@ -1,18 +1,24 @@
 """Models that do not lie on one card as a whole: layers over several, experts elsewhere, and the same logits."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'whitedwarf[cuda]'")
 
+from fakes.rewritten import random_tensors, rewritten  # noqa: E402
 from fakes.torch_card import CountedCard, TaggedCard, TaggedCards  # noqa: E402
 from oracle.fixtures import oracle_file  # noqa: E402
 from whitedwarf.errors import OutOfMemoryError  # noqa: E402
+from whitedwarf.gguf.census import mtp_tensors  # noqa: E402
 from whitedwarf.gguf.reader import GgufFile, open_gguf  # noqa: E402
+from whitedwarf.gguf.synth import synthesise  # noqa: E402
+from whitedwarf.gguf.synth_shapes import model_shape  # noqa: E402
 from whitedwarf.model.base import Span  # noqa: E402
-from whitedwarf.model.loading import load_model  # noqa: E402
+from whitedwarf.model.loading import LoadedModel, load_model  # noqa: E402
+from whitedwarf.model.steering import Steering  # noqa: E402
 from whitedwarf.model.transformer import Transformer  # noqa: E402
 from whitedwarf.ops.base import Ops  # noqa: E402
 from whitedwarf.ops.cpu import CpuOps  # noqa: E402
@@ -175,6 +181,40 @@ def test_every_card_may_have_slots_of_its_own(tiny: GgufFile, expected: np.ndarr
         assert (run(model) == expected).all()
     assert all(host.traffic.hits > 0 for host in hosts)
     assert hosts[0].cache.picks.shape == (3, 6)
+
+
+def plans(gguf: GgufFile, tags: TaggedCards) -> Iterator[LoadedModel]:
+    """As one card has it, with experts elsewhere, and over two cards."""
+    yield load_model(gguf, TorchOps())
+    yield load_model(gguf, HostExpertOps.around(TorchOps(), host_experts(gguf, 4)))
+    yield load_model(gguf, layered(tags, (TorchOps("cpu:0"), 3), (TorchOps("cpu:1"), 6)))
+
+
+def test_a_steered_model_is_steered_everywhere(tiny: GgufFile, expected: np.ndarray) -> None:
+    values = np.random.default_rng(5).standard_normal((6, 128)).astype(np.float32)
+    steering = Steering(values / np.linalg.norm(values, axis=1, keepdims=True), 1.0, 0.5)
+    with TaggedCards() as tags:
+        one, other, third = (run(loaded.transformer.steered(steering)) for loaded in plans(tiny, tags))
+    assert (one == other).all()
+    assert (one == third).all()
+    assert (one != expected).any()
+
+
+def test_an_mtp_block_is_with_the_last_layers(tmp_path: Path) -> None:
+    synthesise(tmp_path / "tiny.gguf", "tiny", seed=1)
+    block = random_tensors(mtp_tensors(model_shape("tiny")))
+    streams = torch.from_numpy(np.random.default_rng(1).standard_normal((5, 4, 256), np.float32))
+    logits = []
+    with (
+        open_gguf(rewritten(tmp_path / "tiny.gguf", tmp_path / "mtp.gguf", added=block)) as gguf,
+        TaggedCards() as tags,
+    ):
+        for loaded in plans(gguf, tags):
+            assert loaded.mtp is not None
+            logits.append(loaded.mtp.forward([Span(loaded.mtp.new_state(), tokens(5))], streams).logits)
+    assert np.isfinite(logits[0]).all()
+    assert (logits[0] == logits[1]).all()
+    assert (logits[0] == logits[2]).all()
 
 
 def test_the_made_up_cards_notice_what_is_mixed() -> None:

@@ -32,6 +32,10 @@ class Sequence:
     bound: object | None = None
     layers: list[LayerState] = field(init=False)
 
+    @property
+    def ratios(self) -> tuple[int]:
+        return (self.ratio,)
+
     def __post_init__(self) -> None:
         keys = CompressorState.new(self.ratio, self.key, self.memory) if self.ratio == 4 else None
         window = SlidingRows(WINDOW + 16, self.kv.row_bytes, np.uint8, self.memory)

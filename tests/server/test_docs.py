@@ -61,7 +61,8 @@ def test_the_servers_page_has_all_addresses_and_no_other() -> None:
 def test_the_servers_page_has_all_metrics_and_no_other() -> None:
     metrics = SERVER_PAGE.partition("## Metrics")[2].partition("\n## ")[0]
     words = (word.partition("{")[0] for word in CODE.findall(first_columns(metrics)))
-    shown = Metrics(replace(FACTS, disk_stats=lambda: asdict(StoreStats()))).exposition().decode()
+    facts = replace(FACTS, disk_stats=lambda: asdict(StoreStats()), expert_stats=lambda: {"hits": 1})
+    shown = Metrics(facts).exposition().decode()
     told = set(re.findall(r"^# TYPE whitedwarf_(\w+)", shown, re.MULTILINE))
     assert {word for word in words if word} == {name for name in told if not name.endswith("_created")}
 

@@ -22,6 +22,8 @@ FACTS = Facts(
     power_percent=40,
     prefix_stats=lambda: STATS,
     disk_stats=lambda: {"files": 2, "read_s": 0.5, "stored": {"cold": 1}},
+    placement="whole model on cuda:0",
+    expert_stats=lambda: {"hits": 30, "misses": 10},
 )
 
 
@@ -37,13 +39,14 @@ def test_the_names_of_llama_cpp_are_there_and_our_own(tokenizer: Tokenizer) -> N
     assert (told["power_percent"], told["backend"], told["uptime_s"] > 0) == (40, "cpu", True)
     assert told["prefix_memory"]["held_bytes"] == 600
     assert told["prefix_memory"]["requests"] == {"memory": 4, "none": 1}
+    assert (told["placement"], told["experts"]) == ("whole model on cuda:0", {"hits": 30, "misses": 10})
     assert told["disk"] == {"files": 2, "read_s": 0.5, "stored": {"cold": 1}}
 
 
 def test_without_memory_and_disk_it_says_so(tokenizer: Tokenizer) -> None:
     with serving(HandEngine(), tokenizer) as server:
         told = server.client.get("/props").json()
-    assert (told["prefix_memory"], told["disk"]) == (None, None)
+    assert (told["prefix_memory"], told["disk"], told["placement"], told["experts"]) == (None, None, None, None)
 
 
 def test_waiting_and_running_requests_are_told_without_the_engine(tokenizer: Tokenizer) -> None:

@@ -36,6 +36,10 @@ class ExpertTraffic(Protocol):
     @property
     def traffic(self) -> Traffic: ...
     @property
+    def num_slots(self) -> int: ...
+    @property
+    def num_held(self) -> int: ...
+    @property
     def host_rows(self) -> int: ...
     def prepare(self) -> None: ...
     def describe(self) -> str: ...
@@ -49,10 +53,13 @@ class OnCards:
     host_experts: tuple[ExpertTraffic, ...] = ()
 
     def traffic(self) -> dict[str, float]:
-        """Hits, misses and bytes of all cards' experts in host memory, and what the CPU computed of them."""
-        counts = [asdict(experts.traffic) for experts in self.host_experts]
-        summed = {name: sum(count[name] for count in counts) for name in (counts[0] if counts else ())}
-        return {**summed, "cpu_rows": sum(experts.host_rows for experts in self.host_experts)}
+        """Slots, hits, misses and bytes of all cards together, and what the CPU computed instead."""
+        totals: dict[str, float] = dict.fromkeys(("slots", "held", "cpu_rows"), 0)
+        for experts in self.host_experts:
+            now = {"slots": experts.num_slots, "held": experts.num_held, "cpu_rows": experts.host_rows}
+            for name, count in {**asdict(experts.traffic), **now}.items():
+                totals[name] = totals.get(name, 0) + count
+        return totals
 
 
 @dataclass(frozen=True, slots=True)

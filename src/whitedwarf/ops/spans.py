@@ -103,6 +103,10 @@ class Stores(Protocol):
     bound: object | None
 
     @property
+    def ratios(self) -> Sequence[int]:
+        """How many positions make a pooled row, layer by layer; 0 = it keeps none."""
+
+    @property
     def layers(self) -> Sequence[LayerStore]: ...
 
 

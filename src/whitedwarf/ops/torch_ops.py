@@ -4,7 +4,8 @@ Runs wherever torch does, so it is the truth beside which ops/triton_ops.py, its
 itself it is slow. Keeps the promises of ops/base.py in f32. It asks the device for numbers in the middle of a pass.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,7 +55,12 @@ class TorchMemory:
         return torch.cat([first, second])
 
     def to_host(self, held: Tensor) -> npt.NDArray[Any]:
-        array: npt.NDArray[Any] = held.cpu().numpy()
+        if held.device.type == "cuda":  # from pinned memory, which torch keeps for the next time
+            pinned = torch.empty(held.shape, dtype=held.dtype, pin_memory=True)
+            pinned.copy_(held, non_blocking=True)
+            torch.cuda.current_stream(held.device).synchronize()
+            held = pinned
+        array: npt.NDArray[Any] = held.numpy()
         return array
 
     def to_device(self, held: npt.NDArray[Any]) -> Tensor:
@@ -78,7 +84,8 @@ class TorchOps:
         self._memory = TorchMemory(self.device)
 
     def weight(self, tensor: FileTensor) -> Weight:
-        return take_in(tensor, self.device)
+        with memory_told(self.device, "the weights"):
+            return take_in(tensor, self.device)
 
     def vector(self, tensor: FileTensor) -> Tensor:
         return self.parameter(tensor.floats().astype(np.float32, copy=False))
@@ -102,13 +109,11 @@ class TorchOps:
         return count
 
     def passing(self, run: Callable[[P], Any], batch: P) -> Any:
-        try:
+        with memory_told(self.device, "this pass"), current(self.device):
             return run(batch)
-        except torch.OutOfMemoryError as error:
-            raise OutOfMemoryError(_out_of_memory(self.device, error)) from error
 
     def embed(self, table: Weight, ids: Tensor) -> Tensor:
-        return products.embed(_own(table), ids)
+        return products.embed(own_weight(table), ids)
 
     def spread(self, x: Tensor, streams: int) -> Tensor:
         return hyper.spread(x, streams)
@@ -120,15 +125,15 @@ class TorchOps:
         return y - scale * (y * direction).sum(dim=1, keepdim=True) * direction
 
     def linear(self, x: Tensor, weight: Weight) -> Tensor:
-        return products.linear(x, _own(weight))
+        return products.linear(x, own_weight(weight))
 
     def linears(
         self, x: Tensor, weights: Sequence[Weight], norm: Tensor | None = None, epsilon: float = 0.0
     ) -> list[Tensor]:
-        return products.linears(x, [_own(weight) for weight in weights], norm, epsilon)
+        return products.linears(x, [own_weight(weight) for weight in weights], norm, epsilon)
 
     def grouped_linear(self, x: Tensor, weight: Weight, groups: int) -> Tensor:
-        return products.grouped_linear(x, _own(weight), groups)
+        return products.grouped_linear(x, own_weight(weight), groups)
 
     def grouped_then_linear(self, x: Tensor, first: Weight, groups: int, second: Weight) -> Tensor:
         return self.linear(self.grouped_linear(x, first, groups), second)
@@ -276,27 +281,38 @@ class TorchOps:
         return rows.decode_rows(_rows(held).data, held.format)
 
 
-def _out_of_memory(device: torch.device, error: Exception) -> str:
-    return (
-        f"the memory of {device} does not hold this pass: use a smaller --prefill-chunk, --ctx or --parallel, or stop "
-        f"other programs that use the device ({str(error).splitlines()[0]})"
-    )
+def current(device: torch.device) -> AbstractContextManager[Any]:
+    """While it is entered, kernels of this thread are started on this device: each thread begins with the first one."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
-def _own(weight: Weight) -> TorchWeight:
+@contextmanager
+def memory_told(device: torch.device, what: str) -> Iterator[None]:
+    """A device that has too little memory for something says so, and what to do."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise OutOfMemoryError(
+            f"the memory of {device} does not hold {what}: use a smaller --prefill-chunk, --ctx or --parallel, or stop "
+            f"other programs that use the device ({str(error).splitlines()[0]})"
+        ) from error
+
+
+def own_weight(weight: Weight) -> TorchWeight:
+    """A weight that this backend made."""
     assert isinstance(weight, TorchWeight)
     return weight
 
 
 def mix_of(weight: Weight) -> Tensor:
     """The few numbers of a hyper-connection, as they are stored where they are floats."""
-    own = _own(weight)
+    own = own_weight(weight)
     return own.planes[0] if len(own.planes) == 1 else decode(own)
 
 
 def block(weights: ExpertWeights) -> products.Block:
     """The same as the products take it."""
-    return products.Block(_own(weights.gate), _own(weights.up), _own(weights.down), weights.limit)
+    return products.Block(own_weight(weights.gate), own_weight(weights.up), own_weight(weights.down), weights.limit)
 
 
 def _rows(held: Rows) -> TorchRows:

@@ -12,6 +12,17 @@ from whitedwarf.engine.prefix import PrefixStats
 from whitedwarf.server.facts import Facts, Numbers
 
 _HELD = ("files", "bytes", "budget_bytes")  # now; the rest counts since the start
+_EXPERTS = {
+    "slots": "Places for experts on cards.",
+    "held": "Experts that lie on cards.",
+    "hits": "Experts that were needed and lay on a card, once a layer and pass.",
+    "misses": "Experts that were needed and lay on none.",
+    "loads": "Experts that were copied to a card.",
+    "loaded_bytes": "Bytes that were copied for that.",
+    "evictions": "Experts that made room.",
+    "cpu_rows": "Rows times experts that the CPU computed instead.",
+}
+_EXPERTS_NOW = ("slots", "held")
 
 
 class EngineGauges(Collector):
@@ -33,6 +44,8 @@ class EngineGauges(Collector):
             yield from _prefix_metrics(facts.prefix_stats())
         if facts.disk_stats is not None:
             yield from _disk_metrics(facts.disk_stats())
+        if facts.expert_stats is not None:
+            yield from _expert_metrics(facts.expert_stats())
 
 
 def _prefix_metrics(stats: PrefixStats) -> Iterator[Metric]:
@@ -57,6 +70,12 @@ def _disk_metrics(numbers: Numbers) -> Iterator[Metric]:
             yield GaugeMetricFamily(title, text, value)
         else:
             yield CounterMetricFamily(title, text, value)
+
+
+def _expert_metrics(numbers: Mapping[str, float]) -> Iterator[Metric]:
+    for name, text in _EXPERTS.items():
+        family = GaugeMetricFamily if name in _EXPERTS_NOW else CounterMetricFamily
+        yield family(f"whitedwarf_experts_{name}", text, numbers.get(name, 0))
 
 
 def _by_label(name: str, text: str, label: str, counts: Mapping[str, int]) -> Metric:

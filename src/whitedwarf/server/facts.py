@@ -17,6 +17,9 @@ Numbers = Mapping[str, float | Mapping[str, int]]
 class Facts:
     """`prefix_stats` and `disk_stats` are None where nothing of the kind is kept; `recipe` writes the prompts.
 
+    `placement` says what lies on which card, `expert_stats` how often cards had the experts that were needed; both None
+    where there is nothing of the kind.
+
     `is_running`: whether there is an engine that answers. `steering` says which direction is taken out, and how much.
     """
 
@@ -30,6 +33,8 @@ class Facts:
     is_running: Callable[[], bool] = lambda: True
     prefix_stats: Callable[[], PrefixStats] | None = None
     disk_stats: Callable[[], Numbers] | None = None
+    placement: str | None = None
+    expert_stats: Callable[[], Mapping[str, float]] | None = None
     started_s: float = field(default_factory=time.monotonic)
 
     @property
@@ -58,6 +63,10 @@ class Facts:
             "requests": dict[str, Json](stats.requests),
             "misses": dict[str, Json](stats.misses),
         }
+
+    def expert_json(self) -> Json:
+        """Experts in host memory; None where there are none."""
+        return None if self.expert_stats is None else dict[str, Json](self.expert_stats())
 
     def disk_json(self) -> Json:
         """The folder of prompts; None where there is none."""

@@ -36,6 +36,8 @@ def props(model: ServedModel, facts: Facts, load: Load) -> dict[str, Json]:
         "requests": {"waiting": load.waiting, "running": load.running, "max_waiting": facts.max_waiting},
         "prefix_memory": facts.prefix_json(),
         "disk": facts.disk_json(),
+        "placement": facts.placement,
+        "experts": facts.expert_json(),
     }
 
 

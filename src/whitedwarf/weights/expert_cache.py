@@ -161,6 +161,11 @@ class ExpertCache:
         return len(self._pools[self.layer_pools[layer]].rank)
 
     @property
+    def num_all_slots(self) -> int:
+        """Slots of all sizes."""
+        return sum(len(pool.rank) for pool in self._pools.values())
+
+    @property
     def num_held(self) -> int:
         """Experts that have a slot."""
         return len(self._places)

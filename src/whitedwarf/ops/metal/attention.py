@@ -18,10 +18,6 @@ HEADS, KEYS = 8, 8  # of a threadgroup, at a time
 LARGEST_DIMS = 512  # KEYS rows of floats fit into a threadgroup's memory
 KINDS = {RowKind.F32: 0, RowKind.F16: 1, RowKind.PACKED_KV: 2, RowKind.PACKED_KV_F16: 3}
 WINDOW_ONLY, COUNTED, PICKED = 0, 1, 2
-PLACE = """#define KEY_PLACE(key) (is_window \\
-    ? (positions[row] - (LENGTH - 1) + int(key) < 0 ? -1 : positions[row] - (LENGTH - 1) + int(key) - first[0]) \\
-    : (SEEN == 2 ? picked[ulong(row) * picked_shape[1] + key] : int(key)))
-"""
 
 
 def attention(
@@ -53,13 +49,13 @@ def attention(
         queries,
         window,
         window if compressed is None else compressed,
-        mx.array([first], mx.int32),
+        mx.array([first, length], mx.int32),
         positions,
         positions if counts is None else counts,
         nothing if picked is None else picked,
     ]
     shape = {"DIMS": width, "ROPE": format.rope_dims}
-    constants = {"KIND": KINDS[format.kind], "SEEN": seen, "LENGTH": length, "SPLIT": split, "HEADS": HEADS} | shape
+    constants = {"KIND": KINDS[format.kind], "SEEN": seen, "SPLIT": split, "HEADS": HEADS} | shape
     group = HEADS * SIMD_WIDTH
     shapes = [(n, heads, splits, width), (n, heads, splits), (n, heads, splits)]
     grid = tiles(heads, HEADS) * group, n, splits
@@ -71,9 +67,8 @@ def attention(
 
 @cache
 def _part() -> Source:
-    inputs = "queries", "window", "compressed", "first", "positions", "counts", "picked"
-    body = PLACE + text("attention_part")
-    return Source("attention_part", inputs, ("parts", "tops", "totals"), body, text("rows"))
+    inputs = "queries", "window", "compressed", "place", "positions", "counts", "picked"
+    return Source("attention_part", inputs, ("parts", "tops", "totals"), text("attention_part"), text("rows"))
 
 
 @cache
