@@ -1,6 +1,6 @@
 """What PyTorch says of the cards here. Asking it starts the driver, and takes some of a card's memory."""
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +8,7 @@ import torch
 
 from whitedwarf.errors import BackendError
 from whitedwarf.ops.base import Ops
+from whitedwarf.ops.torch_ops import current
 from whitedwarf.weights.placement import Card
 
 CPU_CARD = "cpu"
@@ -28,7 +29,7 @@ class TorchCard:
         return array.to(self.device, non_blocking=True)
 
     def current(self) -> AbstractContextManager[Any]:
-        return torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
+        return current(self.device)
 
 
 def torch_cards(backend: str, budget_bytes: int | None = None) -> list[Card]:

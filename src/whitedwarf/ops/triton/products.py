@@ -8,9 +8,11 @@ from collections.abc import Callable, Sequence
 
 from torch import Tensor
 
+from whitedwarf.ops.triton.experts_few import experts_few
 from whitedwarf.ops.triton.few_rows import FEW, few_rows
 from whitedwarf.ops.triton.many_rows import many_rows
 from whitedwarf.ops.twins.planes import TorchWeight
+from whitedwarf.ops.twins.products import Block
 
 
 def linear(x: Tensor, weight: TorchWeight) -> Tensor:
@@ -28,6 +30,13 @@ def linears(
 def grouped_linear(x: Tensor, weight: TorchWeight, groups: int) -> Tensor:
     """(n, G in) by (G out, in) -> (n, G out): group g of the outputs reads group g of the inputs."""
     return _way(x, weight)(x, [weight], groups=groups)[0]
+
+
+def experts(
+    x: Tensor, picked: Tensor, shares: Tensor, routed: Block, shared: Block | None = None, slots: Tensor | None = None
+) -> Tensor:
+    """As the twin, but summed in the order of the picks."""
+    return experts_few(x, picked, shares, routed, shared, slots)
 
 
 def _way(x: Tensor, weight: TorchWeight) -> Callable[..., list[Tensor]]:
