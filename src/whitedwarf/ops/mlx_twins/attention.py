@@ -36,7 +36,8 @@ def attention(
     """
     n, heads, width = queries.shape
     recent = _Rows(window, format, min(n, QUERIES) * length)
-    pooled = None if compressed is None else _Rows(compressed, format, 0 if picked is None else picked.size)
+    has_pooled = compressed is not None and compressed.shape[0] > 0
+    pooled = _Rows(compressed, format, 0 if picked is None else picked.size) if has_pooled else None
     outputs = []
     for start in range(0, n, QUERIES):
         part = slice(start, start + QUERIES)
