@@ -152,7 +152,7 @@ def has_clang() -> bool:
 
 def _check_address_spaces(text: str) -> None:
     kernel = _kernel(text)
-    text = re.sub(r"\b(float4|uint4|ulong2)\(", r"metal::converted<\1>(", _without_attributes(text))
+    text = re.sub(r"\b(float4|uint4|ulong2|uint2)\(", r"metal::converted<\1>(", _without_attributes(text))
     code = f"{SHARED.sub(NOT_ON_A_STACK, text)}\nauto* checked = &{kernel};\n"
     code = f"#include <metal_stdlib>\n{code}"
     with tempfile.NamedTemporaryFile(suffix=".cpp") as file:

@@ -10,6 +10,7 @@ from whitedwarf.gguf.types import GgmlType
 from whitedwarf.ops.base import ExpertWeights
 from whitedwarf.ops.metal import experts
 from whitedwarf.ops.mlx_twins.blocks import MlxWeight, weight_of
+from whitedwarf.ops.reference import _swiglu as swiglu
 
 pytestmark = [pytest.mark.mlx, needs_compiler]
 FLASH = GgmlType.IQ2_XXS, GgmlType.IQ2_XXS, GgmlType.Q2_K
@@ -36,6 +37,18 @@ def test_routed_experts(shim, n, kernels, limit):  # noqa: F811
     expected = REFERENCE.experts(exact(x), picked, exact(shares), ExpertWeights(*truth, limit))
     assert_close(np.array(out), expected)
     assert shim.launched == [f"experts_{kernels}_up_iq2_xxs_iq2_xxs", f"experts_{kernels}_down_q2_k"]
+
+
+@pytest.mark.parametrize("n", [1, 20])
+def test_the_shared_expert(shim, n):  # noqa: F811
+    draw = Draw.seeded(n)
+    sizes = ((96, 256), (96, 256), (256, 96))
+    stored = [random_tensor(GgmlType.Q8_0, size, draw.rng) for size in sizes]
+    x = draw.floats(n, 256) / 4
+    ours = experts.shared(on_mlx(x), *map(weight_of, stored), 1.0)
+    gate, up, down = (REFERENCE.weight(tensor) for tensor in stored)
+    hidden = swiglu(REFERENCE.linear(exact(x), gate), REFERENCE.linear(exact(x), up), 1.0)
+    assert_close(np.array(ours), REFERENCE.linear(hidden, down))
 
 
 def test_a_row_s_experts_have_the_same_bits_in_any_company_of_many(shim):  # noqa: F811

@@ -18,10 +18,10 @@ pytestmark = [pytest.mark.mlx, needs_compiler]
 def test_a_flash_quant_mix_gives_the_twins_logits(monkeypatch):
     made = Shim()
     monkeypatch.setattr(launch, "made", made)
-    ids = oracle_arrays("tinyQ/ref.npz")["text_ids"][:15]
+    ids = oracle_arrays("tinyQ/ref.npz")["text_ids"][:7]
     twins = oracle_model("tinyQ/tiny-iq2.gguf", "mlx")
     model = load_model(open_gguf(oracle_file("tinyQ/tiny-iq2.gguf")), MlxOps(choice.METAL), "f32").transformer
-    chunks = [10, 5]
+    chunks = [5, 2]
     ours, expected = (run(one, one.new_state(), pieces(ids, chunks)) for one in (model, twins))
     assert np.abs(ours - expected).max() <= 1e-4
     kinds = {"products_few", "experts_few_up", "experts_few_down", "attention_part", "attention_join"}
