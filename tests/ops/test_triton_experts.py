@@ -11,12 +11,14 @@ from ops.quantised import random_tensor  # noqa: E402
 from ops.torch_cases import from_device, on_device  # noqa: E402
 from whitedwarf.gguf.types import GgmlType  # noqa: E402
 from whitedwarf.ops.base import ExpertWeights  # noqa: E402
-from whitedwarf.ops.triton import products  # noqa: E402
+from whitedwarf.ops.triton import experts_many, products  # noqa: E402
+from whitedwarf.ops.triton.picks import sort_picks  # noqa: E402
 from whitedwarf.ops.twins.planes import take_in  # noqa: E402
 from whitedwarf.ops.twins.products import Block  # noqa: E402
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 NUM_EXPERTS, NUM_USED = 6, 3
+TWO_PRODUCTS = 9e-3  # of bf16, one on top of the other: each is allowed 6e-3
 QUANTS = {
     "q2": (GgmlType.IQ2_XXS, GgmlType.Q2_K),
     "q4": (GgmlType.Q4_K, GgmlType.Q4_K),
@@ -80,3 +82,35 @@ def test_experts_in_slots():
 
 def test_experts_without_a_shared_one():
     check("q4", 1, "any", 10.0, 1e-5, has_shared=False)
+
+
+@pytest.mark.parametrize(("quant", "n", "kind"), [("q2", 17, "any"), ("mxfp4", 16, "same"), ("q4", 40, "one")])
+def test_experts_of_many_rows(quant, n, kind):
+    check(quant, n, kind, 10.0, TWO_PRODUCTS, is_moved=True)
+
+
+def test_experts_with_many_rows_each():
+    check("q8", 64, "any", 10.0, TWO_PRODUCTS)
+
+
+def test_experts_of_many_rows_without_a_shared_one_in_parts(monkeypatch):
+    monkeypatch.setattr(experts_many, "MOST_ROWS", 20)
+    check("f16", 33, "same", float("inf"), TWO_PRODUCTS, has_shared=False)
+
+
+@pytest.mark.parametrize(("n", "k", "num_places", "block_rows"), [(1, 1, 1, 16), (40, 6, 9, 16), (700, 3, 300, 32)])
+def test_sorted_picks(n, k, num_places, block_rows):
+    rng = np.random.default_rng(n)
+    picked, slots = rng.integers(0, num_places, (n, k)).astype(np.int32), rng.permutation(num_places).astype(np.int32)
+    result = sort_picks(to(picked), to(slots), num_places, block_rows)
+    places = slots[picked.reshape(-1)]
+    np.testing.assert_array_equal(from_device(result.order), np.argsort(places, kind="stable"))
+    firsts, ends = from_device(result.firsts), from_device(result.ends)
+    taken = []
+    for place, first in zip(from_device(result.places)[: result.most_blocks], firsts, strict=False):
+        if place >= 0:
+            block = from_device(result.order)[first : min(first + block_rows, ends[place])]
+            assert (places[block] == place).all()
+            taken.extend(block)
+    assert sorted(taken) == list(range(n * k))
+    assert (from_device(result.places)[result.most_blocks :] == -1).all()
