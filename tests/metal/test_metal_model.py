@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from metal.cases import needs_compiler
+from metal.cases import OnDevice, mx, needs_compiler
 from metal.shim import Shim
 from oracle.engines import oracle_model, pieces, run
 from oracle.fixtures import oracle_arrays, oracle_file
@@ -15,8 +15,8 @@ from whitedwarf.ops.mlx_ops import MlxOps
 pytestmark = [pytest.mark.mlx, needs_compiler]
 
 
-def test_a_flash_quant_mix_gives_the_twins_logits(monkeypatch):
-    made = Shim()
+@pytest.mark.parametrize("made", [Shim(), *([OnDevice(launch.made)] if mx.metal.is_available() else [])])
+def test_a_flash_quant_mix_gives_the_twins_logits(made, monkeypatch):
     monkeypatch.setattr(launch, "made", made)
     ids = oracle_arrays("tinyQ/ref.npz")["text_ids"][:7]
     twins = oracle_model("tinyQ/tiny-iq2.gguf", "mlx")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from metal.cases import mx, needs_compiler, on_mlx, shim  # noqa: F401
-from metal.shim import Shim, has_clang
+from metal.shim import has_clang
 from whitedwarf.ops.metal.launch import Call, Source, launch
 
 pytestmark = [pytest.mark.mlx, needs_compiler]
@@ -57,7 +57,6 @@ def test_a_small_input_passed_on_as_one_in_device_memory_is_refused(shim):  # no
 
 
 def test_what_mlx_writes_around_a_kernel_is_what_is_run(shim):  # noqa: F811
-    assert isinstance(shim, Shim)
     run("y[thread_index_in_threadgroup] = x[0] + x_shape[0];", np.arange(9))
     [text] = shim._texts.values()
     assert "[[kernel]] void custom_kernel_trial" in text

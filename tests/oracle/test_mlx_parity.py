@@ -5,7 +5,7 @@ import functools
 import numpy as np
 import pytest
 
-pytest.importorskip("mlx.core", reason="MLX is not installed (pip install 'mlx[cpu]')")
+mx = pytest.importorskip("mlx.core", reason="MLX is not installed (pip install 'mlx[cpu]')")
 
 from oracle.engines import greedy, logits_of, model_at, oracle_model
 from oracle.fixtures import oracle_arrays
@@ -38,6 +38,7 @@ def test_mxfp4_file_gives_the_native_backend_s_logits(name):
     assert np.abs(ours - native).max() <= Q_BOUND
 
 
+@pytest.mark.skipif(mx.metal.is_available(), reason="on Metal few rows are added up otherwise than many")
 @pytest.mark.parametrize("kv_cache", ["packed", "f32"])
 @pytest.mark.parametrize("chunk", [7, 31, 90])
 def test_chunks_change_no_bit(kv_cache, chunk):
