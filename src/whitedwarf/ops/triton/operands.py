@@ -26,3 +26,9 @@ def rounded(x):
 def remainder(x, high):
     """What `rounded` left of f32 numbers, rounded itself."""
     return rounded(x - high.to(tl.float32))
+
+
+@triton.jit
+def operand(x):
+    """What was loaded as bf16."""
+    return x.to(tl.float32) if STAY_F32 else x
