@@ -1,18 +1,24 @@
 """Models that do not lie on one card as a whole: layers over several, experts elsewhere, and the same logits."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'whitedwarf[cuda]'")
 
+from fakes.rewritten import random_tensors, rewritten  # noqa: E402
 from fakes.torch_card import CountedCard, TaggedCard, TaggedCards  # noqa: E402
 from oracle.fixtures import oracle_file  # noqa: E402
 from whitedwarf.errors import OutOfMemoryError  # noqa: E402
+from whitedwarf.gguf.census import mtp_tensors  # noqa: E402
 from whitedwarf.gguf.reader import GgufFile, open_gguf  # noqa: E402
+from whitedwarf.gguf.synth import synthesise  # noqa: E402
+from whitedwarf.gguf.synth_shapes import model_shape  # noqa: E402
 from whitedwarf.model.base import Span  # noqa: E402
-from whitedwarf.model.loading import load_model  # noqa: E402
+from whitedwarf.model.loading import LoadedModel, load_model  # noqa: E402
+from whitedwarf.model.steering import Steering  # noqa: E402
 from whitedwarf.model.transformer import Transformer  # noqa: E402
 from whitedwarf.ops.base import Ops  # noqa: E402
 from whitedwarf.ops.cpu import CpuOps  # noqa: E402
@@ -27,6 +33,7 @@ from whitedwarf.weights.placement import STAGED_EXPERTS, Slots  # noqa: E402
 from whitedwarf.weights.store import find_model  # noqa: E402
 
 CHUNKS = ((0, 17), (17, 18), (18, 21), (21, 22), (22, 23))
+FEW = ((0, 9), (9, 10))
 
 
 @pytest.fixture(scope="module")
@@ -39,10 +46,10 @@ def tokens(count: int, vocabulary: int = 512, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, vocabulary, count).astype(np.int32)
 
 
-def run(model: Transformer) -> np.ndarray:
+def run(model: Transformer, chunks: Sequence[tuple[int, int]] = CHUNKS) -> np.ndarray:
     """Logits of every token of a sequence in chunks and single tokens, with another sequence beside it."""
     ids, state, other, logits = tokens(23), model.new_state(), model.new_state(), []
-    for start, end in CHUNKS:
+    for start, end in chunks:
         spans = [Span(state, ids[start:end], "all"), Span(other, tokens(2, seed=start), "none")]
         logits.append(model.forward(spans)[0])
     return np.concatenate(logits)
@@ -55,6 +62,11 @@ def plain(gguf: GgufFile) -> Transformer:
 @pytest.fixture(scope="module")
 def expected(tiny: GgufFile) -> np.ndarray:
     return run(plain(tiny))
+
+
+@pytest.fixture(scope="module")
+def expected_few(tiny: GgufFile) -> np.ndarray:
+    return run(plain(tiny), FEW)
 
 
 def slots_for(gguf: GgufFile, count: int) -> list[Slots]:
@@ -134,10 +146,10 @@ def test_a_small_card_is_never_asked_for_more_than_it_has(tiny: GgufFile, expect
 
 
 @pytest.mark.parametrize("cut", [1, 3, 5])
-def test_layers_over_two_cards_give_the_logits_of_one(tiny: GgufFile, expected: np.ndarray, cut: int) -> None:
+def test_layers_over_two_cards_give_the_logits_of_one(tiny: GgufFile, expected_few: np.ndarray, cut: int) -> None:
     with TaggedCards() as tags:
         model = load_model(tiny, layered(tags, (TorchOps("cpu:0"), cut), (TorchOps("cpu:1"), 6))).transformer
-        assert (run(model) == expected).all()
+        assert (run(model, FEW) == expected_few).all()
 
 
 def test_a_pass_moves_its_streams_once_a_card(tiny: GgufFile) -> None:
@@ -157,7 +169,7 @@ def test_the_rows_of_a_layer_lie_on_its_card(tiny: GgufFile) -> None:
     with TaggedCards() as tags:
         model = load_model(tiny, layered(tags, (TorchOps("cpu:0"), 2), (TorchOps("cpu:1"), 6))).transformer
         state = model.new_state()
-        model.forward([Span(state, tokens(140), "none")])
+        model.forward([Span(state, tokens(20), "none")])
         snapshot = state.snapshot()
         for held in (state.layers, snapshot.layers):
             assert [tags.card_of(layer.window.buffer) for layer in held] == [0, 0, 1, 1, 1, 1]
@@ -167,14 +179,48 @@ def test_the_rows_of_a_layer_lie_on_its_card(tiny: GgufFile) -> None:
         assert (one == other).all()
 
 
-def test_every_card_may_have_slots_of_its_own(tiny: GgufFile, expected: np.ndarray) -> None:
+def test_every_card_may_have_slots_of_its_own(tiny: GgufFile, expected_few: np.ndarray) -> None:
     with TaggedCards() as tags:
         hosts = [host_experts(tiny, 5, f"cpu:{number}") for number in range(2)]
         cards = [HostExpertOps.around(TorchOps(f"cpu:{number}"), host) for number, host in enumerate(hosts)]
         model = load_model(tiny, layered(tags, (cards[0], 3), (cards[1], 6))).transformer
-        assert (run(model) == expected).all()
-    assert all(host.traffic.hits > 0 for host in hosts)
+        assert (run(model, FEW) == expected_few).all()
+    assert all(host.traffic.loads > 0 for host in hosts)
     assert hosts[0].cache.picks.shape == (3, 6)
+
+
+def plans(gguf: GgufFile, tags: TaggedCards) -> Iterator[LoadedModel]:
+    """As one card has it, with experts elsewhere, and over two cards."""
+    yield load_model(gguf, TorchOps())
+    yield load_model(gguf, HostExpertOps.around(TorchOps(), host_experts(gguf, 4)))
+    yield load_model(gguf, layered(tags, (TorchOps("cpu:0"), 3), (TorchOps("cpu:1"), 6)))
+
+
+def test_a_steered_model_is_steered_everywhere(tiny: GgufFile, expected_few: np.ndarray) -> None:
+    values = np.random.default_rng(5).standard_normal((6, 128)).astype(np.float32)
+    steering = Steering(values / np.linalg.norm(values, axis=1, keepdims=True), 1.0, 0.5)
+    with TaggedCards() as tags:
+        one, other, third = (run(loaded.transformer.steered(steering), FEW) for loaded in plans(tiny, tags))
+    assert (one == other).all()
+    assert (one == third).all()
+    assert (one != expected_few).any()
+
+
+def test_an_mtp_block_is_with_the_last_layers(tmp_path: Path) -> None:
+    synthesise(tmp_path / "tiny.gguf", "tiny", seed=1)
+    block = random_tensors(mtp_tensors(model_shape("tiny")))
+    streams = torch.from_numpy(np.random.default_rng(1).standard_normal((5, 4, 256), np.float32))
+    logits = []
+    with (
+        open_gguf(rewritten(tmp_path / "tiny.gguf", tmp_path / "mtp.gguf", added=block)) as gguf,
+        TaggedCards() as tags,
+    ):
+        for loaded in plans(gguf, tags):
+            assert loaded.mtp is not None
+            logits.append(loaded.mtp.forward([Span(loaded.mtp.new_state(), tokens(5))], streams).logits)
+    assert np.isfinite(logits[0]).all()
+    assert (logits[0] == logits[1]).all()
+    assert (logits[0] == logits[2]).all()
 
 
 def test_the_made_up_cards_notice_what_is_mixed() -> None:

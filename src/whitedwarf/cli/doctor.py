@@ -134,14 +134,15 @@ def _rows(report: Report) -> Iterator[tuple[str, str]]:
     else:
         yield "model", f"{model.path}: {model.name}, {size_text(model.tensor_bytes)} ({model.why})"
         yield from (("note", note) for note in model.notes)
+        per_token = f"{model.context_bytes / model.context_length:.0f} bytes a token"
+        context = f"{model.context_length} tokens take {size_text(model.context_bytes)}, {per_token}"
         if model.placement is not None:
             yield from (("plan", line) for line in placement_lines(model.placement))
+            yield "context", context
             return
         weights = f"weights {size_text(model.tensor_bytes)} (mapped, shared, given back under pressure)"
         buffers = f"buffers {size_text(model.buffers_bytes)} for a prefill chunk of {model.chunk_tokens} tokens"
         yield "plan", f"{weights}; {buffers}"
-        per_token = f"{model.context_bytes / model.context_length:.0f} bytes a token"
-        context = f"{model.context_length} tokens take {size_text(model.context_bytes)}, {per_token}"
         yield "context", f"{context}; up to {model.fitting_context} fit into memory (--ctx)"
 
 

@@ -5,7 +5,7 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -133,7 +133,9 @@ def _open(model: ModelSettings, *, is_dense: bool) -> tuple[LoadedModel, Collect
         made.append(collector)
         return ops
 
-    return open_model(model, wrap=wrap), made[0]
+    if model.backend not in ("auto", "cpu", "reference"):
+        raise UsageError(f"importance is collected on the CPU; got --backend {model.backend}: leave it out")
+    return open_model(replace(model, backend="cpu") if model.backend == "auto" else model, wrap=wrap), made[0]
 
 
 def _about(loaded: LoadedModel, text: str, written: ImatrixFormat) -> About:

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from whitedwarf.errors import BackendError
 from whitedwarf.ops.base import ExpertWeights, FloatArray, IntArray, Weight
+from whitedwarf.ops.torch_ops import memory_told
 from whitedwarf.ops.torch_slots import ExpertParts, slot_memory, slots_of_kinds
 from whitedwarf.ops.torch_uploads import Uploads
 from whitedwarf.ops.twins.products import Block
@@ -32,7 +33,7 @@ from whitedwarf.weights.tensors import Tensor as FileTensor
 Misses = Literal["auto", "copy", "cpu"]
 Product = Callable[..., Tensor]  # twins.products.experts, or a kernel with its signature
 HOST_ROWS = 8  # passes of more rows have their misses copied: the CPU's time grows with the rows
-HOST_LOADS = 1  # of a layer, beside what the CPU computes
+LATER_LOADS = 4  # of a pass, beside what the CPU computes
 _TRIES = 5
 
 
@@ -119,6 +120,7 @@ class HostExperts:
             raise BackendError("the CPU was asked to compute experts, but its native module is not built; run `make`")
         self.device = torch.device(device)
         self.measured: Measured | None = None
+        self._loads_left = LATER_LOADS
         self.host_rows = 0  # rows times experts that the CPU computed
         self._product = product
         self._cpu = cpu
@@ -145,7 +147,8 @@ class HostExperts:
         counts = slots_of_kinds(list(parts.values()), self._slots_of_size)
         kinds = list(counts)
         examples = {part.kind: part for part in parts.values()}
-        memory = {kind: slot_memory(part, counts[kind], self.device) for kind, part in examples.items()}
+        with memory_told(self.device, "the slots for experts"):
+            memory = {kind: slot_memory(part, counts[kind], self.device) for kind, part in examples.items()}
         for index, (layer, part) in enumerate(parts.items()):
             self._served[layer] = _Served(index, part, memory[part.kind], self._on_cpu(part))
         self._uploads = Uploads(self.device, max(part.staging_bytes for part in parts.values()))
@@ -282,15 +285,22 @@ class HostExperts:
     def _partly_on_cpu(
         self, served: _Served, x: Tensor, picks: "_Picks", shared: Block | None, needed: Sequence[int]
     ) -> Tensor:
-        """Hits on the card, a hot miss copied for later, the rest computed here; the CPU's sum is added last."""
-        fetch = self._fetched(served, needed, Admission.HOTTER, HOST_LOADS)
+        """Hits on the card, meanwhile the rest here; the CPU's sum is added last. Few misses are copied for later."""
+        fetch = self._fetched(served, needed, Admission.HOTTER, self._allowance(served))
+        self._loads_left -= len(fetch.loads)
+        on_host = (x.cpu().numpy(), picks.shares.cpu().numpy()) if fetch.left else None  # before the card is busy
         total = self._on_card(served, x, picks, fetch, shared)
         self.cache.release(fetch)
-        if not fetch.left:
+        if on_host is None:
             return total
-        on_cpu = np.isin(picks.on_host, fetch.left)
-        sums = self._computed(served, x.cpu().numpy(), picks.on_host, picks.shares.cpu().numpy(), on_cpu)
+        sums = self._computed(served, on_host[0], picks.on_host, on_host[1], np.isin(picks.on_host, fetch.left))
         return total + torch.from_numpy(sums).to(self.device)
+
+    def _allowance(self, served: _Served) -> int:
+        """How many experts may be copied for later in this pass: the first layer begins a new one."""
+        if served.index == 0:
+            self._loads_left = LATER_LOADS
+        return self._loads_left
 
     def _computed(
         self, served: _Served, x: FloatArray, picked: IntArray, shares: FloatArray, on_cpu: npt.NDArray[np.bool_]

@@ -4,7 +4,8 @@ Runs wherever torch does, so it is the truth beside which ops/triton_ops.py, its
 itself it is slow. Keeps the promises of ops/base.py in f32. It asks the device for numbers in the middle of a pass.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,7 +84,8 @@ class TorchOps:
         self._memory = TorchMemory(self.device)
 
     def weight(self, tensor: FileTensor) -> Weight:
-        return take_in(tensor, self.device)
+        with memory_told(self.device, "the weights"):
+            return take_in(tensor, self.device)
 
     def vector(self, tensor: FileTensor) -> Tensor:
         return self.parameter(tensor.floats().astype(np.float32, copy=False))
@@ -107,10 +109,8 @@ class TorchOps:
         return count
 
     def passing(self, run: Callable[[P], Any], batch: P) -> Any:
-        try:
+        with memory_told(self.device, "this pass"), current(self.device):
             return run(batch)
-        except torch.OutOfMemoryError as error:
-            raise OutOfMemoryError(_out_of_memory(self.device, error)) from error
 
     def embed(self, table: Weight, ids: Tensor) -> Tensor:
         return products.embed(own_weight(table), ids)
@@ -281,11 +281,21 @@ class TorchOps:
         return rows.decode_rows(_rows(held).data, held.format)
 
 
-def _out_of_memory(device: torch.device, error: Exception) -> str:
-    return (
-        f"the memory of {device} does not hold this pass: use a smaller --prefill-chunk, --ctx or --parallel, or stop "
-        f"other programs that use the device ({str(error).splitlines()[0]})"
-    )
+def current(device: torch.device) -> AbstractContextManager[Any]:
+    """While it is entered, kernels of this thread are started on this device: each thread begins with the first one."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+
+
+@contextmanager
+def memory_told(device: torch.device, what: str) -> Iterator[None]:
+    """A device that has too little memory for something says so, and what to do."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise OutOfMemoryError(
+            f"the memory of {device} does not hold {what}: use a smaller --prefill-chunk, --ctx or --parallel, or stop "
+            f"other programs that use the device ({str(error).splitlines()[0]})"
+        ) from error
 
 
 def own_weight(weight: Weight) -> TorchWeight:

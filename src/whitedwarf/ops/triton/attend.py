@@ -1,4 +1,23 @@
-"""Attention over the window rows and compressed rows of all spans (fact sheet 2.3); stores new window rows, too."""
+"""Attention over the window rows and compressed rows of all spans (fact sheet 2.3); stores new window rows, too.
+
+A query's keys are one list, its window's rows and then the compressed ones, each an address; a program decodes some of
+them into operands once for all its heads, scores them, and adds them up with an online softmax: a row is key and value.
+Twin: ops/twins/attention.py. Three ways by the number of queries:
+
+* few (< 16): parts of 32 keys by 16 heads fill the device with one query; numbers are sums of two bf16, exact to 1e-5;
+* some (< 96): parts of 192 keys by 64 heads, numbers are one bf16 (e4m3 codes times their scale are exact anyway);
+* many: all keys of a query in one program. Otherwise a second launch joins the parts in order.
+
+How long parts are follows from a query's own number of keys, so its result does not depend on other queries.
+
+Rows of 711 bytes lie at any address: numbers are read as aligned words, two for each, and shifted together. That is
+2 loads and 4 operations for 4 codes, against 4 loads of a byte; decoding is about 30 instructions for 4 numbers.
+
+Flash, H200 at 4.3 TB/s, 640 keys (128 + 512 picked; 455 KB a query). One query: 80 programs, about 4 us, and a join of
+20 parts (2.6 MB, in L2) 2 us. 32 queries: 128 programs of 3 tiles of 64 keys, 3.5 us each (about 2900 instructions a
+thread and tile), 12 us, and 16 MB of parts twice, 8 us. Prefill of 2048: 155 tiles an SM, about 600 us; 172 GFLOP would
+be 0.3 ms of tensor cores; reading is nothing beside it. A ratio-128 layer 8k deep has 192 keys: a third of that.
+"""
 
 # ruff: noqa: RUF005  Triton compiles sums of tuples, but no unpacking
 # mypy: disable-error-code="assignment, misc"
