@@ -1,7 +1,7 @@
 """Triton's interpreter without what it does again at every call of a device function: half of its time.
 
-Before each such call it looks through all of `triton.language` for what it has to replace, which it has done already when
-the kernel, or another function of the same module, was started. Nothing else is changed.
+Before each such call it looks through all of `triton.language` for what it has to replace, which it has done already
+when the kernel, or another function of the same module, was started. Nothing else is changed.
 """
 
 import sys

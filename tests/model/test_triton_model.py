@@ -7,7 +7,7 @@ pytest.importorskip("torch", reason="torch is not installed: pip install 'whited
 pytest.importorskip("triton", reason="triton is not installed: pip install 'whitedwarf[cuda]'")
 
 
-from model.triton_models import DEVICE, Nanos, assert_close, decode, nano_models, tokens
+from model.triton_models import DEVICE, MANY, Nanos, assert_close, nano_models, tokens
 from oracle.fixtures import oracle_file
 from whitedwarf.gguf.reader import open_gguf
 from whitedwarf.model.base import Span
@@ -22,27 +22,23 @@ def nanos() -> Nanos:
     return nano_models()
 
 
-def test_a_few_sequences_are_decoded_alike(nanos: Nanos) -> None:
-    decode(nanos, [tokens(1, seed=2), tokens(30, seed=3)], 4)
-
-
 def test_pieces_of_a_prompt_give_the_logits_of_the_whole(nanos: Nanos) -> None:
     truth, model = nanos
-    ids = tokens(150)
+    ids = tokens(45)
     [expected] = truth.forward([Span(truth.new_state(), ids, "all")])
     state, pieces = model.new_state(), []
-    for start, end in ((0, 70), (70, 71), (71, 90), (90, 150)):
+    for start, end in ((0, 17), (17, 18), (18, 23), (23, 45)):
         [logits] = model.forward([Span(state, ids[start:end], "all")])
         pieces.append(logits)
-    assert_close(np.concatenate(pieces), expected)
+    assert_close(np.concatenate(pieces), expected, MANY)
 
 
 def test_a_snapshot_goes_on_as_its_state_does(nanos: Nanos) -> None:
     _, model = nanos
-    state, ids, more = model.new_state(), tokens(20), tokens(2, seed=1)
+    state, ids, more = model.new_state(), tokens(9), tokens(2, seed=1)
     model.forward([Span(state, ids, "none")])
     other = model.new_state()
-    other.restore(PackedArrays(model).snapshot(20, list(PackedArrays(model).of(state.snapshot()))))
+    other.restore(PackedArrays(model).snapshot(9, list(PackedArrays(model).of(state.snapshot()))))
     [expected], [actual] = (model.forward([Span(one, more)]) for one in (state, other))
     assert (actual == expected).all()
 
@@ -52,8 +48,8 @@ def test_synthetic_models_of_other_quants_agree(file: str) -> None:
     with open_gguf(oracle_file(file)) as gguf:
         ops = CpuOps(1, quality=True), TritonOps(DEVICE)
         truth, model = (load_model(gguf, own, "f32").transformer for own in ops)
-    state, other, ids = truth.new_state(), model.new_state(), tokens(8, 512)
-    for start in range(0, len(ids), 4):  # few rows: f32, which leaves the choice of experts as it is
-        spans = [Span(one, ids[start : start + 4], "all") for one in (state, other)]
+    state, other, ids = truth.new_state(), model.new_state(), tokens(4, 512)
+    for start in range(0, len(ids), 2):  # few rows: f32, which leaves the choice of experts as it is
+        spans = [Span(one, ids[start : start + 2], "all") for one in (state, other)]
         [expected], [actual] = (own.forward([span]) for own, span in zip((truth, model), spans, strict=True))
         assert_close(actual, expected, 1e-4)

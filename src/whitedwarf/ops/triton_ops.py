@@ -17,6 +17,7 @@ from torch import Tensor
 
 from whitedwarf.ops.arena import Arena
 from whitedwarf.ops.base import (
+    ExpertWeights,
     HyperHeadWeights,
     HyperMix,
     HyperSettings,
@@ -30,7 +31,7 @@ from whitedwarf.ops.base import (
 )
 from whitedwarf.ops.graphs import CudaGraphs, Recorder, bucket, closing_windows
 from whitedwarf.ops.spans import SLACK_ROWS, NewestRows, Pool, PooledStore, SpanRows, Spans, Stores, store_of
-from whitedwarf.ops.torch_ops import TorchOps, mix_of, own_weight
+from whitedwarf.ops.torch_ops import TorchOps, block, mix_of, own_weight
 from whitedwarf.ops.triton import hyper, products, rows
 from whitedwarf.ops.triton.attend import attend
 from whitedwarf.ops.triton.pick import pick
@@ -72,6 +73,9 @@ class TritonOps(TorchOps):
     def passing(self, run: Callable[[P], Any], batch: P) -> Any:
         return super().passing(lambda batch: self.recorder.passing(run, batch), batch)
 
+    def embed(self, table: Weight, ids: Tensor) -> Tensor:
+        return products.embed(own_weight(table), ids)
+
     def linear(self, x: Tensor, weight: Weight) -> Tensor:
         return products.linear(x, own_weight(weight))
 
@@ -84,21 +88,28 @@ class TritonOps(TorchOps):
         return products.grouped_linear(x, own_weight(weight), groups)
 
     def hyper_in(self, streams: Tensor, weights: HyperWeights, settings: HyperSettings) -> tuple[Tensor, HyperMix]:
-        x, *mix = hyper.hyper_in(streams, *_numbers(weights, settings), settings.iterations)
+        own = _any(weights)
+        numbers = settings.rms_epsilon, settings.epsilon, settings.iterations
+        x, *mix = hyper.hyper_in(streams, mix_of(own.mix), own.base, own.scale, own.norm, *numbers)
         return x, HyperMix(*mix)
 
     def hyper_out(self, streams: Tensor, output: Tensor, mix: HyperMix) -> Tensor:
-        return hyper.hyper_out(streams, output, mix.post, mix.combination)
+        own = _any(mix)
+        return hyper.hyper_out(streams, output, own.post, own.combination)
 
     def hyper_out_in(
         self, streams: Tensor, output: Tensor, mix: HyperMix, weights: HyperWeights, settings: HyperSettings
     ) -> tuple[Tensor, Tensor, HyperMix]:
-        before = streams, output, mix.post, mix.combination
-        x, *after = hyper.hyper_out_in(*before, *_numbers(weights, settings), settings.iterations)
+        before, own = _any(mix), _any(weights)
+        vectors = mix_of(own.mix), own.base, own.scale, own.norm
+        numbers = settings.rms_epsilon, settings.epsilon, settings.iterations
+        x, *after = hyper.hyper_out_in(streams, output, before.post, before.combination, *vectors, *numbers)
         return streams, x, HyperMix(*after)
 
     def hyper_head(self, streams: Tensor, weights: HyperHeadWeights, settings: HyperSettings) -> Tensor:
-        return hyper.hyper_head(streams, *_numbers(weights, settings))
+        own = _any(weights)
+        numbers = settings.rms_epsilon, settings.epsilon
+        return hyper.hyper_head(streams, mix_of(own.mix), own.base, own.scale, own.norm, *numbers)
 
     def query(self, x: Tensor, heads: int, turns: Tensor, epsilon: float) -> Tensor:
         return rows.query(x, heads, turns, epsilon)
@@ -113,6 +124,11 @@ class TritonOps(TorchOps):
         own: Any = router
         numbers = own.num_used, own.scale, own.normalise
         return route(x, mix_of(own.gate), own.bias, own.table, ids, *numbers)
+
+    def experts(
+        self, x: Tensor, picked: Tensor, shares: Tensor, routed: ExpertWeights, shared: ExpertWeights | None = None
+    ) -> Tensor:
+        return products.experts(x, picked, shares, block(routed), None if shared is None else block(shared))
 
     def spans(self, parts: Sequence[SpanRows]) -> Spans:
         long_parts = tuple(part for part in parts if part.num_tokens > SLACK_ROWS)
@@ -171,9 +187,14 @@ class TritonOps(TorchOps):
         fresh = np.where(lengths > SLACK_ROWS, starts, starts + lengths)
         bases = np.stack([_addresses(part.state) for part in parts], axis=-1)
         num_rows = int(row_starts[-1])
-        tables = self.arena.place("spans", (starts, row_starts, span_of_row, bases, fresh, *closed), num_rows)
+        numbers = starts, row_starts, span_of_row, bases, fresh
+        tables = self.arena.place("spans", (*numbers, *closed), num_rows)
         return SpanTable(
-            *tables[:5],
+            starts=tables[0],
+            row_starts=tables[1],
+            span_of_row=tables[2],
+            bases=tables[3],
+            fresh=tables[4],
             closed=dict(zip(ratios, tables[5:], strict=True)),
             num_spans=len(parts),
             num_rows=num_rows,
@@ -190,11 +211,6 @@ def _own(spans: Spans) -> TritonSpans:
 def _any(value: Any) -> Any:
     """What the protocol calls numpy's arrays are tensors here."""
     return value
-
-
-def _numbers(weights: HyperWeights | HyperHeadWeights, settings: HyperSettings) -> tuple[Any, ...]:
-    own = _any(weights)
-    return mix_of(own.mix), own.base, own.scale, own.norm, settings.rms_epsilon, settings.epsilon
 
 
 def _closed_before(starts: npt.NDArray[np.int32], lengths: npt.NDArray[np.int32], ratio: int) -> npt.NDArray[np.int32]:
