@@ -86,8 +86,8 @@ def attend(
     inputs = queries, rows, *seen, sinks, turns, sums, tops
     _attend[grid](*inputs, *tables, *place, dims**-0.5 * LOG2_E, **both, **sizes, num_warps=8, num_stages=1)
     if not is_many:
-        widths = {"PARTS": parts, "PARTS_WIDTH": triton.next_power_of_2(parts), "WIDTH": triton.next_power_of_2(dims)}
-        _join[(n, heads)](sums, tops, *seen[:2], sinks, turns, out, **both, **widths, num_warps=4)
+        widths = {"PARTS_WIDTH": max(8, triton.next_power_of_2(parts)), "WIDTH": triton.next_power_of_2(dims)}
+        _join[(n, heads)](sums, tops, *seen[:2], sinks, turns, out, parts, **both, **widths, num_warps=4)
     return out
 
 
@@ -132,7 +132,7 @@ def _keys_of_a_part(num_keys, PART_KEYS: tl.constexpr):
     return tl.maximum(1, tl.cdiv(num_keys, NUM_PARTS * PART_KEYS)) * PART_KEYS
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["place", "num_spans"])
 def _attend(
     queries,
     rows,
@@ -264,7 +264,7 @@ def _attend(
         tl.store(sums + place_of_sums[:, None] * DIMS + column, output, mask=is_head)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["parts"])
 def _join(
     sums,
     tops,
@@ -273,6 +273,7 @@ def _join(
     sinks,
     turns,
     out,
+    parts,
     HEADS: tl.constexpr,
     DIMS: tl.constexpr,
     ROPE: tl.constexpr,
@@ -280,7 +281,6 @@ def _join(
     WINDOW: tl.constexpr,
     TOP: tl.constexpr,
     HAS_COUNTS: tl.constexpr,
-    PARTS: tl.constexpr,
     PARTS_WIDTH: tl.constexpr,
     WIDTH: tl.constexpr,
 ):
@@ -289,7 +289,7 @@ def _join(
     recent, pooled = _num_keys(tl.load(positions + row), counts, row, WINDOW, TOP, HAS_COUNTS)
     num_parts = tl.cdiv(recent + pooled, _keys_of_a_part(recent + pooled, PART_KEYS))
     sink = tl.load(sinks + head) * PER_NATURAL
-    first = row.to(tl.int64) * (PARTS * HEADS) + head
+    first = row.to(tl.int64) * (parts * HEADS) + head
     part = tl.arange(0, PARTS_WIDTH)
     top = tl.load(tops + 2 * (first + part * HEADS), mask=part < num_parts, other=float("-inf"))
     best = tl.maximum(tl.max(top, axis=0), sink)
@@ -297,7 +297,7 @@ def _join(
     whole = tl.sum(weights * tl.exp2(top - best), axis=0) + tl.exp2(sink - best)
     column = tl.arange(0, WIDTH)
     x = tl.zeros((WIDTH,), tl.float32)
-    for i in tl.static_range(0, PARTS, 8):
+    for i in tl.static_range(0, PARTS_WIDTH, 8):
         own = i + tl.arange(0, 8)
         share = tl.exp2(tl.load(tops + 2 * (first + own * HEADS), mask=own < num_parts, other=float("-inf")) - best)
         is_there = (own[:, None] < num_parts) & (column[None, :] < DIMS)
@@ -385,7 +385,8 @@ def _specimen(name: str, is_few: bool, is_many: bool, top: int = 0, kind: RowKin
 
 _BOTH = {"HEADS": 64, "DIMS": 512, "ROPE": 64, "PART_KEYS": FEW_KEYS, "WINDOW": 128, "HAS_COUNTS": True}
 _PARTS = dict.fromkeys(("sums", "tops", "sinks", "turns", "out"), "*fp32") | {"positions": "*i32", "counts": "*i32"}
-_TWENTY = {"TOP": 512, "PARTS": 20, "PARTS_WIDTH": 32, "WIDTH": 512}
+_PARTS |= {"parts": "i32"}
+_TWENTY = {"TOP": 512, "PARTS_WIDTH": 32, "WIDTH": 512}
 SPECIMENS = (
     _specimen("attend few picked", True, False, top=512),
     _specimen("attend few counted", True, False),

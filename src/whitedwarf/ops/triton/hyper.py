@@ -138,7 +138,7 @@ def _constants(parts: Tensor, size: int, width: int) -> dict[str, int]:
     }
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n"])
 def _put_back_and_mix(
     streams,
     output,
