@@ -201,7 +201,7 @@ def _attend(
         else:
             q_rounded = operand(q)  # as it was loaded: from registers it would be multiplied, and they are few
         q_high = q_high + (q_rounded,)
-        outputs = outputs + (tl.zeros((OWN_HEADS, PIECES[i]), tl.float32),)
+        outputs = outputs + (tl.full((OWN_HEADS, PIECES[i]), 0.0, tl.float32),)
     top, whole = tl.full((OWN_HEADS,), float("-inf"), tl.float32), tl.zeros((OWN_HEADS,), tl.float32)
     for first in range(begin, end, KEYS):
         key = first + tl.arange(0, KEYS)
@@ -343,8 +343,9 @@ def _packed_piece(address, OFFSET: tl.constexpr, SIZE: tl.constexpr, PLAIN: tl.c
     odd = ((words & 0x7F007F00) >> 1) | (words & 0x80008000)
     first, third = _half(even) * factor, _half(even >> 16) * factor
     second, fourth = _half(odd) * factor, _half(odd >> 16) * factor
-    pairs = tl.join(tl.join(rounded(first), rounded(third)), tl.join(rounded(second), rounded(fourth)))
-    return tl.reshape(pairs, (address.shape[0], SIZE))
+    pairs = tl.join(tl.join(first, third), tl.join(second, fourth))
+    # rounded last: Triton 3.6 fails where an operand in shared memory comes straight from a reshape
+    return rounded(tl.reshape(pairs, (address.shape[0], SIZE)))
 
 
 @triton.jit
