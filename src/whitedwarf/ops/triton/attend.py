@@ -81,7 +81,7 @@ def attend(
     seen = positions, positions if counts is None else counts, positions if picked is None else picked
     both = {"HEADS": heads, "DIMS": dims, "ROPE": format.rope_dims, "PART_KEYS": part_keys}
     both |= {"WINDOW": window, "TOP": top, "HAS_COUNTS": counts is not None}
-    sizes = _program_sizes(heads, is_few) | {"IS_WHOLE": is_many} | _row_sizes(format)
+    sizes = _program_sizes(heads, is_few, _is_wide(queries.device)) | {"IS_WHOLE": is_many} | _row_sizes(format)
     grid = (n, parts, triton.cdiv(heads, sizes["OWN_HEADS"]))
     inputs = queries, rows, *seen, sinks, turns, sums, tops
     _attend[grid](*inputs, *tables, *place, dims**-0.5 * LOG2_E, **both, **sizes, num_warps=8, num_stages=1)
@@ -91,12 +91,19 @@ def attend(
     return out
 
 
-def _program_sizes(heads: int, is_few: bool) -> dict[str, Any]:
-    """How many heads and keys at a time: 16 heads are the least that tensor cores take."""
+def _program_sizes(heads: int, is_few: bool, is_wide: bool) -> dict[str, Any]:
+    """How many heads and keys at a time: 16 heads are the least that tensor cores take, 64 what Hopper's like best."""
     own = max(16, triton.next_power_of_2(heads))
-    if is_few:
-        return {"OWN_HEADS": min(16, own), "KEYS": 32, "IS_PRECISE": True}
+    if is_few or not is_wide:
+        return {"OWN_HEADS": min(16, own), "KEYS": 32, "IS_PRECISE": is_few}
     return {"OWN_HEADS": min(64, own), "KEYS": 64, "IS_PRECISE": False}
+
+
+def _is_wide(device: torch.device) -> bool:
+    """Whether 64 heads fit into one program: that takes 128 KiB of shared memory, and Hopper's way of multiplying."""
+    if device.type != "cuda":
+        return True  # interpreted: as where it is fast
+    return torch.version.hip is None and torch.cuda.get_device_capability(device)[0] == 9
 
 
 def _row_sizes(format: RowFormat) -> dict[str, Any]:
@@ -373,12 +380,14 @@ def _piece(
     return numbers
 
 
-def _specimen(name: str, is_few: bool, is_many: bool, top: int = 0, kind: RowKind = RowKind.PACKED_KV) -> Specimen:
+def _specimen(
+    name: str, is_few: bool, is_many: bool, top: int = 0, kind: RowKind = RowKind.PACKED_KV, is_wide: bool = True
+) -> Specimen:
     pointers = dict.fromkeys(("queries", "sinks", "turns", "sums", "tops"), "*fp32") | {"rows": "*u8", "bases": "*i64"}
     pointers |= {} if is_few else {"queries": "*bf16"}
     ints = ("positions", "counts", "picked", "starts", "row_starts", "span_of_row", "fresh")
     signature = pointers | dict.fromkeys(ints, "*i32") | {"place": "i32", "num_spans": "i32", "scale": "fp32"}
-    sizes = _program_sizes(64, is_few) | {"IS_WHOLE": is_many} | _row_sizes(RowFormat(kind, 512, 64))
+    sizes = _program_sizes(64, is_few, is_wide) | {"IS_WHOLE": is_many} | _row_sizes(RowFormat(kind, 512, 64))
     constants = _BOTH | sizes | {"TOP": top, "PART_KEYS": FEW_KEYS if is_few else SOME_KEYS}
     # where not few, numbers that follow from a thread's place alone are kept in local memory and read again
     return Specimen(name, _attend, signature, constants, num_warps=8, num_stages=1, is_hot=is_few and top > 0)
@@ -394,6 +403,7 @@ SPECIMENS = (
     _specimen("attend some picked", False, False, top=512),
     _specimen("attend many picked", False, True, top=512),
     _specimen("attend many counted", False, True),
+    _specimen("attend many picked, not Hopper", False, True, top=512, is_wide=False),
     _specimen("attend few f16", True, False, kind=RowKind.F16),
     Specimen("attend join 20", _join, _PARTS, _BOTH | _TWENTY),
 )
