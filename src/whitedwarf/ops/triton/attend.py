@@ -31,12 +31,13 @@ import triton.language as tl
 from torch import Tensor
 
 from whitedwarf.ops.base import RowFormat, RowKind
+from whitedwarf.ops.triton.interpretation import block
 from whitedwarf.ops.triton.operands import operand, remainder, rounded
 from whitedwarf.ops.triton.packing import F16, F32, KINDS, PACKED_KV, PACKED_KV_F16
 from whitedwarf.ops.triton.span_table import WINDOW, SpanTable, row_address
 from whitedwarf.ops.triton.specimen import Specimen
 
-FEW_ROWS, MANY_ROWS = 16, 96
+FEW_ROWS, MANY_ROWS = 16, block(96, 16)
 FEW_KEYS, SOME_KEYS = 32, 192  # keys of a part, if MAX_PARTS of them are enough
 MAX_PARTS = 32
 NUM_PARTS = tl.constexpr(MAX_PARTS)
@@ -87,7 +88,10 @@ def attend(
     _attend[grid](*inputs, *tables, *place, dims**-0.5 * LOG2_E, **both, **sizes, num_warps=8, num_stages=1)
     if not is_many:
         widths = {"PARTS_WIDTH": max(8, triton.next_power_of_2(parts)), "WIDTH": triton.next_power_of_2(dims)}
-        _join[(n, heads)](sums, tops, *seen[:2], sinks, turns, out, parts, **both, **widths, num_warps=4)
+        joined_heads = block(1, 8)
+        _join[(n, triton.cdiv(heads, joined_heads))](
+            sums, tops, *seen[:2], sinks, turns, out, parts, **both, **widths, OWN_HEADS=joined_heads, num_warps=4
+        )
     return out
 
 
@@ -290,32 +294,37 @@ def _join(
     HAS_COUNTS: tl.constexpr,
     PARTS_WIDTH: tl.constexpr,
     WIDTH: tl.constexpr,
+    OWN_HEADS: tl.constexpr,
 ):
-    """A head of a query: its parts in order, and the sink."""
-    row, head = tl.program_id(0), tl.program_id(1)
+    """OWN_HEADS heads of a query: their parts in order, and the sink."""
+    row = tl.program_id(0)
+    head = tl.program_id(1) * OWN_HEADS + tl.arange(0, OWN_HEADS)
     recent, pooled = _num_keys(tl.load(positions + row), counts, row, WINDOW, TOP, HAS_COUNTS)
     num_parts = tl.cdiv(recent + pooled, _keys_of_a_part(recent + pooled, PART_KEYS))
-    sink = tl.load(sinks + head) * PER_NATURAL
-    first = row.to(tl.int64) * (parts * HEADS) + head
-    part = tl.arange(0, PARTS_WIDTH)
-    top = tl.load(tops + 2 * (first + part * HEADS), mask=part < num_parts, other=float("-inf"))
-    best = tl.maximum(tl.max(top, axis=0), sink)
-    weights = tl.load(tops + 2 * (first + part * HEADS) + 1, mask=part < num_parts, other=0.0)
-    whole = tl.sum(weights * tl.exp2(top - best), axis=0) + tl.exp2(sink - best)
+    sink = tl.load(sinks + head, mask=head < HEADS, other=0.0) * PER_NATURAL
+    first = (row.to(tl.int64) * (parts * HEADS) + head)[:, None]
+    part = tl.arange(0, PARTS_WIDTH)[None, :]
+    is_part = (part < num_parts) & (head[:, None] < HEADS)
+    top = tl.load(tops + 2 * (first + part * HEADS), mask=is_part, other=float("-inf"))
+    best = tl.maximum(tl.max(top, axis=1), sink)
+    weights = tl.load(tops + 2 * (first + part * HEADS) + 1, mask=is_part, other=0.0)
+    whole = tl.sum(weights * tl.exp2(top - best[:, None]), axis=1) + tl.exp2(sink - best)
     column = tl.arange(0, WIDTH)
-    x = tl.zeros((WIDTH,), tl.float32)
+    x = tl.zeros((OWN_HEADS, WIDTH), tl.float32)
     for i in tl.static_range(0, PARTS_WIDTH, 8):
-        own = i + tl.arange(0, 8)
-        share = tl.exp2(tl.load(tops + 2 * (first + own * HEADS), mask=own < num_parts, other=float("-inf")) - best)
-        is_there = (own[:, None] < num_parts) & (column[None, :] < DIMS)
-        values = tl.load(sums + (first + own[:, None] * HEADS) * DIMS + column[None, :], mask=is_there, other=0.0)
-        x += tl.sum(values * share[:, None], axis=0)
+        own = i + tl.arange(0, 8)[None, :]
+        is_own = (own < num_parts) & (head[:, None] < HEADS)
+        share = tl.exp2(tl.load(tops + 2 * (first + own * HEADS), mask=is_own, other=float("-inf")) - best[:, None])
+        is_there = is_own[:, :, None] & (column[None, None, :] < DIMS)
+        places = (first + own * HEADS)[:, :, None] * DIMS + column[None, None, :]
+        x += tl.sum(tl.load(sums + places, mask=is_there, other=0.0) * share[:, :, None], axis=1)
     pair = tl.arange(0, WIDTH // 2) - (DIMS - ROPE) // 2
     is_tail = (pair >= 0) & (pair < ROPE // 2)
     turn = turns + row.to(tl.int64) * ROPE + 2 * pair
     cos, sin = tl.load(turn, mask=is_tail, other=1.0), tl.load(turn + 1, mask=is_tail, other=0.0)
-    y = tl.reshape(_turned_back(tl.reshape(x / whole, (1, WIDTH)), cos[None, :], sin[None, :], 1, WIDTH), (WIDTH,))
-    tl.store(out + (row.to(tl.int64) * HEADS + head) * DIMS + column, y, mask=column < DIMS)
+    y = _turned_back(x / whole[:, None], cos[None, :], sin[None, :], OWN_HEADS, WIDTH)
+    places_of_heads = (row.to(tl.int64) * HEADS + head)[:, None] * DIMS + column[None, :]
+    tl.store(out + places_of_heads, y, mask=(head[:, None] < HEADS) & (column[None, :] < DIMS))
 
 
 @triton.jit
@@ -396,7 +405,7 @@ def _specimen(
 _BOTH = {"HEADS": 64, "DIMS": 512, "ROPE": 64, "PART_KEYS": FEW_KEYS, "WINDOW": 128, "HAS_COUNTS": True}
 _PARTS = dict.fromkeys(("sums", "tops", "sinks", "turns", "out"), "*fp32") | {"positions": "*i32", "counts": "*i32"}
 _PARTS |= {"parts": "i32"}
-_TWENTY = {"TOP": 512, "PARTS_WIDTH": 32, "WIDTH": 512}
+_TWENTY = {"TOP": 512, "PARTS_WIDTH": 32, "WIDTH": 512, "OWN_HEADS": 1}
 SPECIMENS = (
     _specimen("attend few picked", True, False, top=512),
     _specimen("attend few counted", True, False),
