@@ -37,6 +37,24 @@ def test_a_table_comes_first_and_the_document_last(in_process: InProcess, babble
     assert "20/20 tokens" in err
 
 
+@pytest.mark.parametrize("words", [["--ctx-start", "4", "--ctx-max", "8"], ["batch", "--sequences", "1,2", "-d", "4"]])
+def test_a_card_is_measured_against_its_own_memory(
+    in_process: InProcess, babbler: Path, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here PyTorch on this CPU is the card. No layer is looked at."""
+    pytest.importorskip("torch")
+    monkeypatch.setattr("whitedwarf.ops.torch_cards.COPIED_BYTES", 1 << 20)
+    steps = ["-n", "2"]
+    code, out, _ = in_process(["bench", *words, "-m", str(babbler), "--backend", "torch", *steps])
+    document = json.loads(out.splitlines()[-1])
+    assert code == 0
+    assert (document["machine"]["threads"], document["machine"]["level"]) == (0, "torch")
+    assert document["machine"]["read_bytes_per_s"] > 0
+    assert all(sample.get("decode_layers") is None for sample in document["samples"])
+    assert all(sample["of_bandwidth_limit"] > 0 for sample in document["samples"])
+    assert "PyTorch on this CPU, torch" in out
+
+
 def test_without_flags_everything_fits_the_model(in_process: InProcess, babbler: Path) -> None:
     code, out, _ = in_process(["bench", "-m", str(babbler), "--ctx-start", "5", "--ctx-max", "5", "-n", "0"])
     (sample,) = json.loads(out.splitlines()[-1])["samples"]

@@ -1,5 +1,6 @@
 """Cards made of this computer's memory: one has so many bytes and refuses more, others refuse each other's tensors."""
 
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -7,7 +8,6 @@ from typing import Any
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
-from torch.utils._pytree import tree_leaves
 
 from whitedwarf.errors import OutOfMemoryError
 
@@ -29,9 +29,8 @@ class CountedCard(TorchDispatchMode):
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = function(*args, **(kwargs or {}))
-        for leaf in tree_leaves(result):
-            if isinstance(leaf, torch.Tensor):
-                self._count(leaf.untyped_storage())
+        for made in _tensors((result,)):
+            self._count(made.untyped_storage())
         return result
 
     def _count(self, storage: torch.UntypedStorage) -> None:
@@ -74,20 +73,28 @@ class TaggedCards(TorchDispatchMode):
         given = kwargs or {}
         device = given.get("device")
         result = function(*args, **given)
-        cards = {self.card_of(leaf) for leaf in tree_leaves((args, given)) if isinstance(leaf, torch.Tensor)} - {None}
+        cards = {self.card_of(tensor) for tensor in _tensors((*args, *given.values()))} - {None}
         if device is not None and torch.device(device).index is not None:
             cards |= {torch.device(device).index}
         if len(cards) > 1:
             raise AssertionError(f"{function} mixes tensors of the cards {cards}")
-        for leaf in tree_leaves(result):
-            if isinstance(leaf, torch.Tensor) and cards:
-                self._tag(leaf, *cards)
+        for made in _tensors((result,)) if cards else ():
+            self._tag(made, *cards)
         return result
 
     def _tag(self, tensor: torch.Tensor, card: int | None) -> None:
         storage = tensor.untyped_storage()
         if card is not None:
             self._tags[storage._cdata] = (StorageWeakRef(storage), card)
+
+
+def _tensors(values: Sequence[Any]) -> Iterator[torch.Tensor]:
+    """Those among arguments or results, also in lists."""
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from _tensors(value)
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,7 @@
 """Attention on Metal, run on the CPU, against the reference in float64."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -60,6 +62,16 @@ def test_every_code_and_scale_is_read_like_the_reference_reads_it(shim):  # noqa
     sinks = np.full(1, -1e30, np.float32)
     out = run(np.zeros((2, 1, 96), np.float32), window, None, visible, sinks, turns)
     np.testing.assert_array_equal(out, REFERENCE.decode_rows(window))
+
+
+def test_without_any_compressed_row_the_window_is_all_there_is(shim):  # noqa: F811
+    draw, format = Draw.seeded(14), RowFormat(RowKind.PACKED_KV, 96, 16)
+    window, none = draw.rows(3, format), Rows(format, np.empty((0, format.row_bytes), np.uint8), 0)
+    queries, sinks, turns = draw.floats(2, 3, 96), draw.floats(3), draw.turns(2, 16)
+    visible = Visible(np.array([1, 2], np.int32), 32)
+    counted = replace(visible, counts=np.zeros(2, np.int32))
+    expected = run(queries, window, None, visible, sinks, turns)
+    assert_same_bits(run(queries, window, none, counted, sinks, turns), expected)
 
 
 def test_a_query_s_result_has_the_same_bits_in_any_company_of_few(shim):  # noqa: F811

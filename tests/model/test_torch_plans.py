@@ -1,6 +1,6 @@
 """Models that do not lie on one card as a whole: layers over several, experts elsewhere, and the same logits."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +33,7 @@ from whitedwarf.weights.placement import STAGED_EXPERTS, Slots  # noqa: E402
 from whitedwarf.weights.store import find_model  # noqa: E402
 
 CHUNKS = ((0, 17), (17, 18), (18, 21), (21, 22), (22, 23))
+FEW = ((0, 9), (9, 10))
 
 
 @pytest.fixture(scope="module")
@@ -45,10 +46,10 @@ def tokens(count: int, vocabulary: int = 512, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, vocabulary, count).astype(np.int32)
 
 
-def run(model: Transformer) -> np.ndarray:
+def run(model: Transformer, chunks: Sequence[tuple[int, int]] = CHUNKS) -> np.ndarray:
     """Logits of every token of a sequence in chunks and single tokens, with another sequence beside it."""
     ids, state, other, logits = tokens(23), model.new_state(), model.new_state(), []
-    for start, end in CHUNKS:
+    for start, end in chunks:
         spans = [Span(state, ids[start:end], "all"), Span(other, tokens(2, seed=start), "none")]
         logits.append(model.forward(spans)[0])
     return np.concatenate(logits)
@@ -61,6 +62,11 @@ def plain(gguf: GgufFile) -> Transformer:
 @pytest.fixture(scope="module")
 def expected(tiny: GgufFile) -> np.ndarray:
     return run(plain(tiny))
+
+
+@pytest.fixture(scope="module")
+def expected_few(tiny: GgufFile) -> np.ndarray:
+    return run(plain(tiny), FEW)
 
 
 def slots_for(gguf: GgufFile, count: int) -> list[Slots]:
@@ -140,10 +146,10 @@ def test_a_small_card_is_never_asked_for_more_than_it_has(tiny: GgufFile, expect
 
 
 @pytest.mark.parametrize("cut", [1, 3, 5])
-def test_layers_over_two_cards_give_the_logits_of_one(tiny: GgufFile, expected: np.ndarray, cut: int) -> None:
+def test_layers_over_two_cards_give_the_logits_of_one(tiny: GgufFile, expected_few: np.ndarray, cut: int) -> None:
     with TaggedCards() as tags:
         model = load_model(tiny, layered(tags, (TorchOps("cpu:0"), cut), (TorchOps("cpu:1"), 6))).transformer
-        assert (run(model) == expected).all()
+        assert (run(model, FEW) == expected_few).all()
 
 
 def test_a_pass_moves_its_streams_once_a_card(tiny: GgufFile) -> None:
@@ -163,7 +169,7 @@ def test_the_rows_of_a_layer_lie_on_its_card(tiny: GgufFile) -> None:
     with TaggedCards() as tags:
         model = load_model(tiny, layered(tags, (TorchOps("cpu:0"), 2), (TorchOps("cpu:1"), 6))).transformer
         state = model.new_state()
-        model.forward([Span(state, tokens(140), "none")])
+        model.forward([Span(state, tokens(20), "none")])
         snapshot = state.snapshot()
         for held in (state.layers, snapshot.layers):
             assert [tags.card_of(layer.window.buffer) for layer in held] == [0, 0, 1, 1, 1, 1]
@@ -173,13 +179,13 @@ def test_the_rows_of_a_layer_lie_on_its_card(tiny: GgufFile) -> None:
         assert (one == other).all()
 
 
-def test_every_card_may_have_slots_of_its_own(tiny: GgufFile, expected: np.ndarray) -> None:
+def test_every_card_may_have_slots_of_its_own(tiny: GgufFile, expected_few: np.ndarray) -> None:
     with TaggedCards() as tags:
         hosts = [host_experts(tiny, 5, f"cpu:{number}") for number in range(2)]
         cards = [HostExpertOps.around(TorchOps(f"cpu:{number}"), host) for number, host in enumerate(hosts)]
         model = load_model(tiny, layered(tags, (cards[0], 3), (cards[1], 6))).transformer
-        assert (run(model) == expected).all()
-    assert all(host.traffic.hits > 0 for host in hosts)
+        assert (run(model, FEW) == expected_few).all()
+    assert all(host.traffic.loads > 0 for host in hosts)
     assert hosts[0].cache.picks.shape == (3, 6)
 
 
@@ -190,14 +196,14 @@ def plans(gguf: GgufFile, tags: TaggedCards) -> Iterator[LoadedModel]:
     yield load_model(gguf, layered(tags, (TorchOps("cpu:0"), 3), (TorchOps("cpu:1"), 6)))
 
 
-def test_a_steered_model_is_steered_everywhere(tiny: GgufFile, expected: np.ndarray) -> None:
+def test_a_steered_model_is_steered_everywhere(tiny: GgufFile, expected_few: np.ndarray) -> None:
     values = np.random.default_rng(5).standard_normal((6, 128)).astype(np.float32)
     steering = Steering(values / np.linalg.norm(values, axis=1, keepdims=True), 1.0, 0.5)
     with TaggedCards() as tags:
-        one, other, third = (run(loaded.transformer.steered(steering)) for loaded in plans(tiny, tags))
+        one, other, third = (run(loaded.transformer.steered(steering), FEW) for loaded in plans(tiny, tags))
     assert (one == other).all()
     assert (one == third).all()
-    assert (one != expected).any()
+    assert (one != expected_few).any()
 
 
 def test_an_mtp_block_is_with_the_last_layers(tmp_path: Path) -> None:

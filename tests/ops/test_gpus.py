@@ -115,6 +115,7 @@ def test_the_build_is_read_from_its_file(
     put(tmp_path, "torch/version.py", text=text)
     put(tmp_path, "torch/__init__.py", text="raise RuntimeError('imported')")
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "torch", raising=False)  # other tests may have imported the real one
     assert torch_build() == build
 
 

@@ -67,6 +67,16 @@ def test_neither_the_offset_of_the_window_nor_more_rows_change_a_bit():
         assert_same_bits(MLX.attention(queries, part, pooled, visible, sinks, turns), whole)
 
 
+def test_without_any_compressed_row_the_window_is_all_there_is():
+    draw, format = Draw.seeded(14), RowFormat(RowKind.PACKED_KV, 128, 64)
+    window, none = draw.rows(3, format), Rows(format, np.empty((0, format.row_bytes), np.uint8), 0)
+    queries, sinks, turns = draw.floats(2, 3, 128), draw.floats(3), draw.turns(2, 64)
+    visible = Visible(np.array([1, 2], np.int32), 32)
+    counted = replace(visible, counts=np.zeros(2, np.int32))
+    expected = MLX.attention(queries, window, None, visible, sinks, turns)
+    assert_same_bits(MLX.attention(queries, window, none, counted, sinks, turns), expected)
+
+
 def test_a_query_s_result_has_the_same_bits_in_any_company():
     draw, format = Draw.seeded(13), RowFormat(RowKind.PACKED_KV, 64, 16)
     window, compressed = draw.rows(60, format), draw.rows(15, format)

@@ -120,7 +120,9 @@ def test_a_card_whose_driver_does_not_answer_is_told(monkeypatch):
 def test_without_pytorch_a_backend_on_cards_says_how_to_get_it(monkeypatch, backend):
     monkeypatch.setattr(select, "find_spec", lambda name: None)
     for ask in (lambda: make_ops(backend), lambda: find_cards(backend, 1, 1)):
-        with pytest.raises(BackendError, match=rf"backend {backend} is not available: PyTorch is not.*pip install"):
+        with pytest.raises(
+            BackendError, match=rf"backend {backend} is not available: PyTorch is not installed.*pip install"
+        ):
             ask()
     assert not described(backend).is_available
 

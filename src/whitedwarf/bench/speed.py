@@ -35,6 +35,7 @@ class Plan:
     ids: Ids
     end_id: int | None = None
     repeats: int = 1
+    has_clock: bool = True  # in every layer; on a device a look at each layer would cost more than the layer
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,16 +98,17 @@ def _measure_frontier(model: Transformer, plan: Plan, state: SequenceState, ids:
     for _ in range(plan.repeats):
         state.restore(before)
         clock = LayerClock()
-        seconds, logits = prefill(model, state, ids, plan.chunk_tokens, clock)
+        seconds, logits = prefill(model, state, ids, plan.chunk_tokens, clock if plan.has_clock else None)
         prefill_s.append(seconds)
-        prefills.append(totals(clock.passes))
+        prefills += [totals(clock.passes)] if plan.has_clock else []
         reached = state.snapshot()
         decode_s += _decode(model, state, logits, plan.decode_tokens, plan.end_id)
         state.restore(reached)
-        _decode(model, state, logits, min(plan.decode_tokens, OBSERVED_TOKENS), plan.end_id, decode_clock)
-        state.restore(reached)
+        if plan.has_clock:
+            _decode(model, state, logits, min(plan.decode_tokens, OBSERVED_TOKENS), plan.end_id, decode_clock)
+            state.restore(reached)
     times = (tuple(prefill_s), tuple(decode_s), reached.size_bytes)
-    layers = medians(prefills), medians(decode_clock.passes) if decode_s else None
+    layers = (medians(prefills), medians(decode_clock.passes) if decode_s else None) if plan.has_clock else (None, None)
     return Sample(state.position, len(ids), *times, *layers), logits
 
 

@@ -17,7 +17,7 @@ from whitedwarf.bench.report import Report
 from whitedwarf.bench.resident import peak_beyond_files_bytes
 from whitedwarf.bench.speed import Plan, measure
 from whitedwarf.bench.traffic import layer_traffic, operations_per_token
-from whitedwarf.cli.bench_model import cpu_ops, end_of_answer, open_for
+from whitedwarf.cli.bench_model import end_of_answer, measured_ops, open_for
 from whitedwarf.cli.bench_output import DEFAULT_OUTPUT, OutputSettings, told
 from whitedwarf.cli.bench_prompt import BenchPrompt
 from whitedwarf.cli.loading import LoadedModel
@@ -27,6 +27,7 @@ from whitedwarf.cli.progress import ProgressLine
 from whitedwarf.config import DEFAULT_MODEL, POSITIVE, ModelSettings
 from whitedwarf.errors import UsageError
 from whitedwarf.model.base import Logits
+from whitedwarf.ops.cpu import CpuOps
 from whitedwarf.weights.store import load_tensors
 
 DEFAULT_CTX_MAX = 32_768
@@ -102,6 +103,7 @@ def command(
         ids=prompt.ids(loaded, ctx_max),
         end_id=end_of_answer(loaded.gguf),
         repeats=repeats,
+        has_clock=isinstance(loaded.transformer.ops, CpuOps),
     )
     report = _measure(loaded, plan, prompt.describe(), dump_frontier_logits_dir)
     if csv_file is not None:
@@ -115,7 +117,7 @@ def command(
 
 
 def _measure(loaded: LoadedModel, plan: Plan, prompt: str, logits_dir: Path | None) -> Report:
-    ops, progress = cpu_ops(loaded), ProgressLine()
+    ops, progress = measured_ops(loaded), ProgressLine()
     progress.show("measuring memory")
     machine = measured_machine(read_machine().cpu, ops)
     path = loaded.gguf.paths[0]
@@ -140,7 +142,7 @@ def _measure(loaded: LoadedModel, plan: Plan, prompt: str, logits_dir: Path | No
         layer_traffic(tensors, hp),
         samples,
         operations_per_token(tensors, hp),
-        int8_peak(ops.kernels),
+        int8_peak(ops.kernels) if isinstance(ops, CpuOps) else None,
         peak_bytes,
     )
 

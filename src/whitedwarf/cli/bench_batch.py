@@ -10,7 +10,7 @@ from whitedwarf.bench.batch_report import BatchReport
 from whitedwarf.bench.machine import measured_machine
 from whitedwarf.bench.traffic import layer_traffic
 from whitedwarf.cli.bench_flags import numbers
-from whitedwarf.cli.bench_model import cpu_ops, open_for
+from whitedwarf.cli.bench_model import measured_ops, open_for
 from whitedwarf.cli.bench_output import DEFAULT_OUTPUT, OutputSettings
 from whitedwarf.cli.machine import read_machine
 from whitedwarf.cli.progress import ProgressLine
@@ -51,7 +51,7 @@ def command(
     output.check()
     loaded = open_for(model, depth + max(steps, PICK_STEPS) + 2, None, "--depth and --steps")
     output.check(loaded.gguf.paths)
-    progress, ops = ProgressLine(), cpu_ops(loaded)
+    progress, ops = ProgressLine(), measured_ops(loaded)
     progress.show("measuring memory")
     machine = measured_machine(read_machine().cpu, ops)
     plan = BatchPlan(sizes, depth, steps, repeats, loaded.chunk_tokens)

@@ -1,12 +1,14 @@
-"""A model opened for an instrument: on the cpu backend, with the context that it will need."""
+"""A model opened for an instrument: on the cpu backend or one card, with the context that it will need."""
 
 from dataclasses import replace
 
+from whitedwarf.bench.machine import device_of
 from whitedwarf.cli.loading import LoadedModel, open_model
 from whitedwarf.config import ModelSettings
 from whitedwarf.errors import UsageError
 from whitedwarf.gguf.hparams import from_metadata
 from whitedwarf.gguf.reader import GgufFile, open_gguf
+from whitedwarf.ops.base import Ops
 from whitedwarf.ops.cpu import CpuOps
 from whitedwarf.weights.store import find_model
 
@@ -28,15 +30,15 @@ def open_for(model: ModelSettings, needed: int | None, alloc: int | None, what: 
             raise UsageError(f"{what} need {context} tokens, this model has a context of {native}: measure less")
     backend = "cpu" if model.backend == "auto" else model.backend
     loaded = open_model(replace(model, context=context, backend=backend))
-    cpu_ops(loaded)
+    measured_ops(loaded)
     return loaded
 
 
-def cpu_ops(loaded: LoadedModel) -> CpuOps:
-    """The native backend; UsageError for another, which instruments do not measure."""
+def measured_ops(loaded: LoadedModel) -> Ops:
+    """The native backend or one on a PyTorch device; UsageError for others, whose limits nobody measures."""
     ops = loaded.transformer.ops
-    if not isinstance(ops, CpuOps):
-        raise UsageError(f"bench measures the cpu backend; got --backend {ops.name}")
+    if not isinstance(ops, CpuOps) and device_of(ops) is None:
+        raise UsageError(f"bench measures the cpu backend, or one card; got --backend {ops.name}")
     return ops
 
 

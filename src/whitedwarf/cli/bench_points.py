@@ -4,14 +4,17 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from whitedwarf.bench.machine import device_of
 from whitedwarf.bench.points import measure_points
 from whitedwarf.bench.resident import peak_beyond_files_bytes
 from whitedwarf.cli.bench_flags import POINT_DEPTHS, asked_points
-from whitedwarf.cli.bench_model import cpu_ops, open_for
+from whitedwarf.cli.bench_model import measured_ops, open_for
 from whitedwarf.cli.bench_output import DEFAULT_OUTPUT, OutputSettings
 from whitedwarf.cli.machine import read_machine
 from whitedwarf.cli.progress import ProgressLine
 from whitedwarf.config import DEFAULT_MODEL, POSITIVE, ModelSettings
+from whitedwarf.ops.base import Ops
+from whitedwarf.ops.cpu import CpuOps
 
 
 def command(
@@ -43,16 +46,22 @@ def command(
     output.check()
     loaded = open_for(model, max(point.end for point in asked) + 1, None, "these lengths and depths")
     output.check(loaded.gguf.paths)
-    progress, ops = ProgressLine(), cpu_ops(loaded)
+    progress = ProgressLine()
     found = list(measure_points(loaded.transformer, asked, repeats, loaded.chunk_tokens, progress.show))
     progress.clear()
     rows = [(rates.point.name, rates.as_llama_bench()) for rates in found]
     table = [f"{name:>14} {test['avg_ts']:>10.2f} ± {test['stddev_ts']:.2f} tokens/s" for name, test in rows]
     document: dict[str, object] = {
         "model": loaded.gguf.paths[0].name,
-        "machine": {"cpu": read_machine().cpu, "threads": ops.kernels.threads, "level": ops.level},
+        "machine": _machine(measured_ops(loaded)),
         "prefill_chunk": loaded.chunk_tokens,
         "peak_beyond_files_bytes": peak_beyond_files_bytes(),
         "tests": [test for _, test in rows],
     }
     output.finish("\n".join(table), document)
+
+
+def _machine(ops: Ops) -> dict[str, object]:
+    if isinstance(ops, CpuOps):
+        return {"cpu": read_machine().cpu, "threads": ops.kernels.threads, "level": ops.level}
+    return {"cpu": read_machine().cpu, "level": ops.name, "device": str(device_of(ops))}

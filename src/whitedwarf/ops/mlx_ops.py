@@ -38,8 +38,6 @@ from whitedwarf.ops.mlx_memory import MlxMemory
 from whitedwarf.ops.mlx_twins import rows as row_twins
 from whitedwarf.ops.mlx_twins.blocks import MlxWeight, weight_of
 from whitedwarf.ops.mlx_twins.index import index_pick
-from whitedwarf.ops.mlx_twins.pool import compress
-from whitedwarf.ops.mlx_twins.route import route
 from whitedwarf.ops.spans import Pool, RowMemory, SpanRows, Spans, store_of
 from whitedwarf.weights.tensors import Tensor
 
@@ -143,12 +141,12 @@ class MlxOps:
         return self.kernels.hyper_head(streams, _own(weights.mix), weights.base, weights.scale, weights.norm, settings)
 
     def query(self, x: FloatArray, heads: int, turns: FloatArray, epsilon: float) -> FloatArray:
-        return row_twins.query(x, heads, turns, epsilon)
+        return self.kernels.query(x, heads, turns, epsilon)
 
     def kv_rows(
         self, x: FloatArray, norm: FloatArray, turns: FloatArray, epsilon: float, format: RowFormat
     ) -> ByteArray:
-        return row_twins.kv_rows(x, norm, turns, epsilon, format)
+        return self.kernels.kv_rows(x, norm, turns, epsilon, format)
 
     def compress(
         self,
@@ -162,10 +160,10 @@ class MlxOps:
         epsilon: float,
         format: RowFormat,
     ) -> ByteArray:
-        return compress(values, gates, first, groups, ape, norm, turns, epsilon, format)
+        return self.kernels.compress(values, gates, first, groups, ape, norm, turns, epsilon, format)
 
     def index_query(self, x: FloatArray, heads: int, turns: FloatArray, format: RowFormat) -> FloatArray:
-        return row_twins.index_query(x, heads, turns, format)
+        return self.kernels.index_query(x, heads, turns, format)
 
     def index_pick(self, queries: FloatArray, weights: FloatArray, keys: Rows, counts: IntArray, top: int) -> IntArray:
         return index_pick(queries, weights, keys.data, keys.format, counts, top)
@@ -195,7 +193,9 @@ class MlxOps:
 
     def route(self, x: FloatArray, router: RouterWeights, ids: IntArray) -> tuple[IntArray, FloatArray]:
         logits = self.linear(x, router.gate)
-        return route(logits, router.bias, router.table, ids, router.num_used, router.scale, router.normalise)
+        return self.kernels.route(
+            logits, router.bias, router.table, ids, router.num_used, router.scale, router.normalise
+        )
 
     def experts(
         self,

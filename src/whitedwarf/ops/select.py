@@ -134,7 +134,10 @@ def _check_torch(backend: str) -> None:
     """BackendError where PyTorch is not installed: seen without importing it."""
     if find_spec("torch") is None:
         extra = "rocm" if backend == "rocm" else "cuda"
-        raise BackendError(f"backend {backend} is not available: PyTorch is not: pip install 'whitedwarf[{extra}]'")
+        reasons = ["PyTorch is not installed", *(usable(kind).reason for kind in _CHOSEN if kind == backend)]
+        raise BackendError(
+            f"backend {backend} is not available: {'; '.join(reasons)}; get it with pip install 'whitedwarf[{extra}]'"
+        )
 
 
 def _helping_cpu(placement: Placement, threads: int, misses: Misses) -> "HostBackend | None":

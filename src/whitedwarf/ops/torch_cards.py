@@ -1,16 +1,20 @@
 """What PyTorch says of the cards here. Asking it starts the driver, and takes some of a card's memory."""
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from statistics import median
+from time import perf_counter
 from typing import Any
 
 import torch
 
 from whitedwarf.errors import BackendError
 from whitedwarf.ops.base import Ops
+from whitedwarf.ops.torch_ops import current
 from whitedwarf.weights.placement import Card
 
 CPU_CARD = "cpu"
+COPIED_BYTES, COPIES = 1 << 30, 9  # milliseconds each on a large card, beside which a start is nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +32,7 @@ class TorchCard:
         return array.to(self.device, non_blocking=True)
 
     def current(self) -> AbstractContextManager[Any]:
-        return torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
+        return current(self.device)
 
 
 def torch_cards(backend: str, budget_bytes: int | None = None) -> list[Card]:
@@ -47,6 +51,25 @@ def torch_cards(backend: str, budget_bytes: int | None = None) -> list[Card]:
     for card in cards:
         _keep_budget(card)
     return cards
+
+
+def device_name(device: torch.device) -> str:
+    """As its maker calls it."""
+    return str(torch.cuda.get_device_name(device)) if device.type == "cuda" else "PyTorch on this CPU"
+
+
+def copy_speed(device: torch.device) -> float:
+    """Bytes a second that a copy within the device's memory reads and writes: the median of several."""
+    source = torch.ones(COPIED_BYTES, dtype=torch.uint8, device=device)
+    target = torch.empty_like(source)
+    times = []
+    for _ in range(COPIES + 1):
+        start = perf_counter()
+        target.copy_(source)
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        times.append(perf_counter() - start)
+    return 2 * COPIED_BYTES / median(times[1:])
 
 
 def cpu_card(total_bytes: int, usable_bytes: int, budget_bytes: int | None = None) -> Card:

@@ -5,7 +5,7 @@ itself it is slow. Keeps the promises of ops/base.py in f32. It asks the device 
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,7 +109,7 @@ class TorchOps:
         return count
 
     def passing(self, run: Callable[[P], Any], batch: P) -> Any:
-        with memory_told(self.device, "this pass"):
+        with memory_told(self.device, "this pass"), current(self.device):
             return run(batch)
 
     def embed(self, table: Weight, ids: Tensor) -> Tensor:
@@ -279,6 +279,11 @@ class TorchOps:
 
     def decode_rows(self, held: Rows) -> Tensor:
         return rows.decode_rows(_rows(held).data, held.format)
+
+
+def current(device: torch.device) -> AbstractContextManager[Any]:
+    """While it is entered, kernels of this thread are started on this device: each thread begins with the first one."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
 @contextmanager

@@ -4,8 +4,10 @@
 // waits for ever is told. Threadgroup memory is filled with NaN before every group, and groups run their fibers forwards or
 // backwards as asked, so that a forgotten barrier shows. Knows nothing of the speed or the rounding of a GPU.
 
-#pragma once
+#ifndef METAL_SHIM
+#define METAL_SHIM
 
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <algorithm>
@@ -93,6 +95,7 @@ inline float rsqrt(float x) { return 1 / std::sqrt(x); }
 using std::exp;
 using std::fabs;
 using std::isnan;
+using std::log;
 using std::rint;
 using std::sqrt;
 template <typename T>
@@ -122,9 +125,10 @@ struct Meeting {  // of threads that exchange a value; two of them in turn, so t
 };
 
 struct Fiber {
-  ucontext_t context;
+  ucontext_t context;  // where it begins
+  jmp_buf place;       // where it goes on: jumps ask nothing of the system, as changes of context do
   std::vector<char> stack;
-  bool is_done = false;
+  bool has_begun = false, is_done = false;
   unsigned simd_turn = 0, group_turn = 0;
 };
 
@@ -134,7 +138,7 @@ struct Group {
   std::vector<Meeting> simds;
   Meeting all{0};
   unsigned current = 0, progress = 0;
-  ucontext_t scheduler;
+  jmp_buf scheduler;
   const std::function<void()>* body = nullptr;
 };
 
@@ -159,7 +163,16 @@ struct Shared {  // threadgroup memory
   operator T*() { return values; }
 };
 
-inline void give_way() { swapcontext(&running->fibers[running->current].context, &running->scheduler); }
+inline void give_way() {
+  if (!_setjmp(running->fibers[running->current].place)) _longjmp(running->scheduler, 1);
+}
+
+inline void go_on(Fiber& fiber) {
+  if (_setjmp(running->scheduler)) return;
+  if (fiber.has_begun) _longjmp(fiber.place, 1);
+  fiber.has_begun = true;
+  setcontext(&fiber.context);
+}
 
 inline const std::vector<std::uint64_t>& meet(Meeting& meeting, unsigned& turn, unsigned place, std::uint64_t value) {
   const unsigned own = turn++ & 1;
@@ -210,6 +223,8 @@ template <typename T>
 T simd_sum(T value) { return simd_joined(value, [](T a, T b) { return a + b; }); }
 template <typename T>
 T simd_max(T value) { return simd_joined(value, [](T a, T b) { return max(a, b); }); }
+template <typename T>
+T simd_min(T value) { return simd_joined(value, [](T a, T b) { return min(a, b); }); }
 
 enum class mem_flags { mem_none, mem_device, mem_threadgroup };
 inline void threadgroup_barrier(mem_flags) {
@@ -291,7 +306,7 @@ inline void run_group(Group& group, bool backwards) {
   for (auto& meeting : group.simds) meeting.arrived[0] = meeting.arrived[1] = 0;
   group.all.arrived[0] = group.all.arrived[1] = 0;
   for (auto& fiber : group.fibers) {
-    fiber.is_done = false;
+    fiber.has_begun = fiber.is_done = false;
     fiber.simd_turn = fiber.group_turn = 0;
     getcontext(&fiber.context);
     fiber.context.uc_stack.ss_sp = fiber.stack.data();
@@ -305,7 +320,7 @@ inline void run_group(Group& group, bool backwards) {
     for (unsigned i = 0; i < count; i++) {
       group.current = backwards ? count - 1 - i : i;
       Fiber& fiber = group.fibers[group.current];
-      if (!fiber.is_done) swapcontext(&group.scheduler, &fiber.context);
+      if (!fiber.is_done) go_on(fiber);
       done += fiber.is_done;
     }
     if (done < count && group.progress == before) stuck();
@@ -342,3 +357,5 @@ using metal::half;
 #define constant
 #define threadgroup
 #define thread
+
+#endif

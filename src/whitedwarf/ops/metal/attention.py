@@ -18,10 +18,6 @@ HEADS, KEYS = 8, 8  # of a threadgroup, at a time
 LARGEST_DIMS = 512  # KEYS rows of floats fit into a threadgroup's memory
 KINDS = {RowKind.F32: 0, RowKind.F16: 1, RowKind.PACKED_KV: 2, RowKind.PACKED_KV_F16: 3}
 WINDOW_ONLY, COUNTED, PICKED = 0, 1, 2
-PLACE = """#define KEY_PLACE(key) (is_window \\
-    ? (positions[row] - (LENGTH - 1) + int(key) < 0 ? -1 : positions[row] - (LENGTH - 1) + int(key) - first[0]) \\
-    : (SEEN == 2 ? picked[ulong(row) * picked_shape[1] + key] : int(key)))
-"""
 
 
 def attention(
@@ -42,38 +38,34 @@ def attention(
         rest = compressed, format, positions, length, counts, picked, sinks, turns
         return twins.attention(queries, window, first, *rest)
     n, heads, width = queries.shape
-    seen = WINDOW_ONLY if compressed is None or counts is None else COUNTED if picked is None else PICKED
-    pooled = {WINDOW_ONLY: 0, COUNTED: 0 if compressed is None else compressed.shape[0], PICKED: 0}[seen]
-    if picked is not None:
-        pooled = picked.shape[1]
+    seen, num_pooled = _seen(compressed, counts, picked)
     split = SPLIT if n < MANY_QUERIES else 0
-    splits = tiles(length, split) + tiles(pooled, split) if split else 1
+    splits = tiles(length, split) + tiles(num_pooled, split) if split else 1
+    place = mx.array([first, length], mx.int32)
     nothing = mx.zeros((1, 1), mx.int32)
-    inputs = [
-        queries,
-        window,
-        window if compressed is None else compressed,
-        mx.array([first], mx.int32),
-        positions,
-        positions if counts is None else counts,
-        nothing if picked is None else picked,
-    ]
+    visible = positions, positions if counts is None else counts, nothing if picked is None else picked
+    inputs = queries, window, compressed if seen else window, place, *visible
     shape = {"DIMS": width, "ROPE": format.rope_dims}
-    constants = {"KIND": KINDS[format.kind], "SEEN": seen, "LENGTH": length, "SPLIT": split, "HEADS": HEADS} | shape
+    constants = {"KIND": KINDS[format.kind], "SEEN": seen, "SPLIT": split, "HEADS": HEADS, "KEYS": KEYS} | shape
     group = HEADS * SIMD_WIDTH
     shapes = [(n, heads, splits, width), (n, heads, splits), (n, heads, splits)]
     grid = tiles(heads, HEADS) * group, n, splits
-    call = Call(inputs, shapes, grid, (group, 1, 1), constants | {"KEYS": KEYS}, [mx.float32] * 3)
-    parts = launch(_part(), call)
+    parts = launch(_part(), Call(inputs, shapes, grid, (group, 1, 1), constants, [mx.float32] * 3))
     join = Call([*parts, sinks, turns], [(n, heads * width)], (heads * SIMD_WIDTH, n, 1), (SIMD_WIDTH, 1, 1), shape)
     return launch(_join(), join)[0]
 
 
+def _seen(compressed: mx.array | None, counts: mx.array | None, picked: mx.array | None) -> tuple[int, int]:
+    """What a query sees beside its window, and at most how many rows."""
+    if compressed is None or counts is None or compressed.shape[0] == 0:
+        return WINDOW_ONLY, 0
+    return (COUNTED, compressed.shape[0]) if picked is None else (PICKED, picked.shape[1])
+
+
 @cache
 def _part() -> Source:
-    inputs = "queries", "window", "compressed", "first", "positions", "counts", "picked"
-    body = PLACE + text("attention_part")
-    return Source("attention_part", inputs, ("parts", "tops", "totals"), body, text("rows"))
+    inputs = "queries", "window", "compressed", "place", "positions", "counts", "picked"
+    return Source("attention_part", inputs, ("parts", "tops", "totals"), text("attention_part"), text("rows"))
 
 
 @cache

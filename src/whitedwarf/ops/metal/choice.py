@@ -8,8 +8,12 @@ import mlx.core as mx
 
 from whitedwarf.ops.metal import attention as metal_attention
 from whitedwarf.ops.metal import experts as metal_experts
+from whitedwarf.ops.metal import hyper as metal_hyper
+from whitedwarf.ops.metal import pool as metal_pool
 from whitedwarf.ops.metal import products as metal_products
-from whitedwarf.ops.mlx_twins import attention, experts, hyper, products
+from whitedwarf.ops.metal import route as metal_route
+from whitedwarf.ops.metal import rows as metal_rows
+from whitedwarf.ops.mlx_twins import attention, experts, hyper, pool, products, route, rows
 
 Compute = Callable[..., Any]
 
@@ -27,6 +31,11 @@ class Kernels:
     routed_experts: Compute = experts.routed
     shared_expert: Compute = experts.shared
     attention: Compute = attention.attention
+    query: Compute = rows.query
+    kv_rows: Compute = rows.kv_rows
+    index_query: Compute = rows.index_query
+    compress: Compute = pool.compress
+    route: Compute = route.route
 
 
 TWINS = Kernels()
@@ -36,6 +45,14 @@ METAL = Kernels(
     routed_experts=metal_experts.routed,
     shared_expert=metal_experts.shared,
     attention=metal_attention.attention,
+    hyper_in=metal_hyper.hyper_in,
+    hyper_out=metal_hyper.hyper_out,
+    hyper_head=metal_hyper.hyper_head,
+    query=metal_rows.query,
+    kv_rows=metal_rows.kv_rows,
+    index_query=metal_rows.index_query,
+    compress=metal_pool.compress,
+    route=metal_route.route,
 )
 
 

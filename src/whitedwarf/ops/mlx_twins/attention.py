@@ -35,16 +35,19 @@ def attention(
     picked (n, k) those seen instead, padded with -1; sinks (H,); turns (n, rope/2, 2).
     """
     n, heads, width = queries.shape
+    recent = _Rows(window, format, min(n, QUERIES) * length)
+    has_pooled = compressed is not None and compressed.shape[0] > 0
+    pooled = _Rows(compressed, format, 0 if picked is None else picked.size) if has_pooled else None
     outputs = []
     for start in range(0, n, QUERIES):
         part = slice(start, start + QUERIES)
         state = _Softmax(queries[part] * width**-0.5, sinks)
         own = positions[part]
         for rows, seen in _window_blocks(own, first, length):
-            state.add(decode_rows(window[rows.reshape(-1)], format).reshape(*rows.shape, width), seen)
-        if compressed is not None and counts is not None:
+            state.add(recent.at(rows), seen)
+        if pooled is not None and counts is not None:
             own_picked = None if picked is None else picked[part]
-            for keys, seen in _pooled_blocks(compressed, format, counts[part], own_picked):
+            for keys, seen in _pooled_blocks(pooled, counts[part], own_picked):
                 state.add(keys, seen)
         outputs.append(state.result())
         mx.eval(outputs[-1])  # what was decoded for it is not needed any longer
@@ -63,16 +66,37 @@ class _Softmax:
 
     def add(self, keys: mx.array, seen: mx.array) -> None:
         """Keys ([n,] K, d), and which of them each query sees: (n, K)."""
-        scores = self.queries @ (keys if keys.ndim == 3 else keys[None]).swapaxes(1, 2)
+        keys = keys if keys.ndim == 3 else keys[None]
+        scores = self.queries @ mx.contiguous(keys.swapaxes(1, 2))
         scores = mx.where(seen[:, None, :], scores, -mx.inf)  # (n, H, K)
         top = mx.maximum(self.top, scores.max(axis=2, keepdims=True))
         kept, shares = mx.exp(self.top - top), mx.exp(scores - top)
-        self.sum = self.sum * kept + shares @ (keys if keys.ndim == 3 else keys[None])
+        self.sum = self.sum * kept + shares @ keys
         self.total = self.total * kept + shares.sum(axis=2, keepdims=True)
         self.top = top
 
     def result(self) -> mx.array:
         return self.sum / self.total
+
+
+class _Rows:
+    """Stored rows, decoded all at once if they are fewer than those that will be asked for."""
+
+    def __init__(self, data: mx.array, format: RowFormat, num_asked: int) -> None:
+        self.data = data
+        self.format = format
+        self._decoded = decode_rows(data, format) if data.shape[0] <= num_asked else None
+
+    def at(self, places: mx.array) -> mx.array:
+        """Places (..) -> (.., d)."""
+        flat = places.reshape(-1)
+        rows = decode_rows(self.data[flat], self.format) if self._decoded is None else self._decoded[flat]
+        return rows.reshape(*places.shape, -1)
+
+    def between(self, start: int, end: int) -> mx.array:
+        """(end - start, d), of zeros where there are no rows."""
+        rows = decode_rows(self.data[start:end], self.format) if self._decoded is None else self._decoded[start:end]
+        return mx.pad(rows, ((0, end - start - rows.shape[0]), (0, 0)))
 
 
 def _window_blocks(positions: mx.array, first: int, length: int) -> Iterator[tuple[mx.array, mx.array]]:
@@ -83,18 +107,13 @@ def _window_blocks(positions: mx.array, first: int, length: int) -> Iterator[tup
         yield mx.maximum(absolute - first, 0), absolute >= 0
 
 
-def _pooled_blocks(
-    rows: mx.array, format: RowFormat, counts: mx.array, picked: mx.array | None
-) -> Iterator[tuple[mx.array, mx.array]]:
+def _pooled_blocks(rows: _Rows, counts: mx.array, picked: mx.array | None) -> Iterator[tuple[mx.array, mx.array]]:
     """Blocks of compressed rows, ([n,] KEYS, d), and which of them each query sees."""
     if picked is None:
-        for start in range(0, rows.shape[0], KEYS):
-            keys = decode_rows(rows[start : start + KEYS], format)
-            keys = mx.pad(keys, ((0, KEYS - keys.shape[0]), (0, 0)))
-            yield keys, start + mx.arange(KEYS, dtype=mx.int32) < counts[:, None]
+        for start in range(0, rows.data.shape[0], KEYS):
+            yield rows.between(start, start + KEYS), start + mx.arange(KEYS, dtype=mx.int32) < counts[:, None]
         return
     for start in range(0, picked.shape[1], KEYS):
         places = picked[:, start : start + KEYS]
         places = mx.pad(places, ((0, 0), (0, KEYS - places.shape[1])), constant_values=-1)
-        keys = decode_rows(rows[mx.maximum(places, 0).reshape(-1)], format)
-        yield keys.reshape(*places.shape, -1), places >= 0
+        yield rows.at(mx.maximum(places, 0)), places >= 0

@@ -4,6 +4,8 @@ import mlx.core as mx
 
 from whitedwarf.ops.mlx_twins.blocks import MlxWeight, decode
 
+WORTH_TURNING = 16  # rows
+
 
 def linear(x: mx.array, weight: MlxWeight) -> mx.array:
     """(n, in) by (out, in) -> (n, out)."""
@@ -25,4 +27,7 @@ def embed(table: MlxWeight, ids: mx.array) -> mx.array:
 
 def row_products(x: mx.array, matrix: mx.array) -> mx.array:
     """(n, in) by (out, in) -> (n, out), each row by itself: libraries sum rows of larger products in another order."""
-    return (x[:, None, :] @ matrix.T[None])[:, 0]
+    turned = matrix.T[None]
+    if x.shape[0] >= WORTH_TURNING:
+        turned = mx.contiguous(turned)  # twice as fast, in the same order
+    return (x[:, None, :] @ turned)[:, 0]

@@ -3,6 +3,7 @@
 from functools import cache
 
 import torch
+import triton
 import triton.language as tl
 from torch import Tensor
 
@@ -29,6 +30,23 @@ POINTERS = {  # types of the planes as kernels see them
     GgmlType.Q2_K: ("*i32", "*i32", "*i32"),
     GgmlType.IQ2_XXS: ("*i32", "*fp16", "*i64"),
 }
+
+_ELEMENTS = {  # of the planes as kernels see them, in 256 columns
+    GgmlType.F32: (256, 0, 0),
+    GgmlType.F16: (128, 0, 0),
+    GgmlType.BF16: (128, 0, 0),
+    GgmlType.Q8_0: (64, 8, 0),
+    GgmlType.MXFP4: (32, 8, 0),
+    GgmlType.Q4_K: (32, 3, 1),
+    GgmlType.Q2_K: (16, 4, 1),
+    GgmlType.IQ2_XXS: (16, 1, 0),
+}
+
+
+@triton.constexpr_function
+def plane_step(kind: int, values: int, plane: int) -> int:
+    """Elements of a plane in so many values: from one expert of a stack to the next."""
+    return values * _ELEMENTS[GgmlType(kind)][plane] // 256
 
 
 def kernel_planes(weight: TorchWeight) -> tuple[Tensor, Tensor, Tensor]:
@@ -58,3 +76,12 @@ def grid_of_halves(device: torch.device) -> Tensor:
     """IQ2_XXS's points as float16: (512,) int64, the first four magnitudes of each, then the last four of each."""
     halves = grid_table(device).half().view(256, 2, 4).transpose(0, 1).contiguous()
     return halves.view(torch.int64).view(-1)
+
+
+@triton.jit
+def planes_of(kind: tl.constexpr, planes, index, VALUES: tl.constexpr):
+    """The planes of one matrix of a stack of matrices of so many values."""
+    at = index.to(tl.int64)
+    first = planes[0] + at * plane_step(kind, VALUES, 0)
+    second = planes[1] + at * plane_step(kind, VALUES, 1)
+    return first, second, planes[2] + at * plane_step(kind, VALUES, 2)

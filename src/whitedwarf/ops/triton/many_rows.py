@@ -26,11 +26,10 @@ from torch import Tensor
 
 from whitedwarf.gguf.types import GgmlType
 from whitedwarf.ops.triton.blocks import POINTERS, kernel_planes
-from whitedwarf.ops.triton.dots import chunk_columns
 from whitedwarf.ops.triton.interpretation import block
 from whitedwarf.ops.triton.rounded_rows import rounded_rows
 from whitedwarf.ops.triton.specimen import Specimen
-from whitedwarf.ops.triton.tiles import TILE_COLUMNS, load_tile, spell
+from whitedwarf.ops.triton.tiles import TILE_COLUMNS, tile_sums
 from whitedwarf.ops.twins.planes import TorchWeight
 
 SOME = 64  # rows up to which the first way is taken
@@ -66,24 +65,9 @@ def _tile_product(
     rows = first_row + tl.arange(0, BM)
     x_at = x + rows.to(tl.int64)[:, None] * (GROUPS * COLUMNS) + group * COLUMNS
     mask = (rows < n)[:, None]
-    T: tl.constexpr = BK // chunk_columns(kind)
     STEPS: tl.constexpr = COLUMNS // BK
     first, end = split * STEPS // SPLITS, (split + 1) * STEPS // SPLITS
-    at, ks = tl.arange(0, T), tl.arange(0, BK)
-    total = tl.zeros([BN, BM] if IS_LEFT else [BM, BN], tl.float32)
-    raw = load_tile(kind, planes[0], planes[1], planes[2], held, first * T + at, COLUMNS)
-    for step in tl.range(first, end):
-        w = spell(kind, raw, planes[2], at + step * T)
-        following = tl.minimum(step + 1, STEPS - 1)
-        raw = load_tile(kind, planes[0], planes[1], planes[2], held, following * T + at, COLUMNS)
-        xs = tl.load(x_at + (step * BK + ks)[None, :], mask=mask, other=0.0)
-        if IS_LEFT:
-            left, right = w, tl.trans(xs)
-        else:
-            left, right = xs, tl.trans(w)
-        total = tl.dot(left, right, total)
-    if IS_LEFT:
-        total = tl.trans(total)
+    total = tile_sums(kind, planes, held, x_at, mask, first, end, COLUMNS, BN, BM, BK, IS_LEFT)
     places = out + rows.to(tl.int64)[:, None] * OUT + outs[None, :]
     tl.store(places, total, mask=mask & (own < OUT // GROUPS)[None, :])
 

@@ -8,9 +8,16 @@ from collections.abc import Callable, Sequence
 
 from torch import Tensor
 
+from whitedwarf.ops.triton.best import best_ids
+from whitedwarf.ops.triton.embed import embed
+from whitedwarf.ops.triton.experts_few import experts_few
+from whitedwarf.ops.triton.experts_many import experts_many
 from whitedwarf.ops.triton.few_rows import FEW, few_rows
 from whitedwarf.ops.triton.many_rows import many_rows
 from whitedwarf.ops.twins.planes import TorchWeight
+from whitedwarf.ops.twins.products import Block
+
+__all__ = ["best_ids", "embed", "experts", "grouped_linear", "linear", "linears"]
 
 
 def linear(x: Tensor, weight: TorchWeight) -> Tensor:
@@ -28,6 +35,15 @@ def linears(
 def grouped_linear(x: Tensor, weight: TorchWeight, groups: int) -> Tensor:
     """(n, G in) by (G out, in) -> (n, G out): group g of the outputs reads group g of the inputs."""
     return _way(x, weight)(x, [weight], groups=groups)[0]
+
+
+def experts(
+    x: Tensor, picked: Tensor, shares: Tensor, routed: Block, shared: Block | None = None, slots: Tensor | None = None
+) -> Tensor:
+    """As the twin, but summed in the order of the picks."""
+    if len(x) < FEW or routed.gate.shape[2] % 16 or routed.gate.shape[1] % 16:
+        return experts_few(x, picked, shares, routed, shared, slots)
+    return experts_many(x, picked, shares, routed, shared, slots)
 
 
 def _way(x: Tensor, weight: TorchWeight) -> Callable[..., list[Tensor]]:

@@ -70,8 +70,59 @@ def load_tile(kind: tl.constexpr, a, b, c, rows, at, COLUMNS: tl.constexpr):
 
 
 @triton.jit
+def tile_sums(
+    kind: tl.constexpr,
+    planes,
+    held,
+    x_at,
+    mask,
+    first,
+    end,
+    COLUMNS: tl.constexpr,
+    BN: tl.constexpr,
+    BM: tl.constexpr,
+    BK: tl.constexpr,
+    IS_LEFT: tl.constexpr,
+):
+    """Rows of x at pointers x_at (BM, 1), none where not mask, times rows `held` (BN,) of a weight -> (BM, BN) f32.
+
+    Over the steps first .. end of BK columns. IS_LEFT makes the weight the left operand: the right one may be small.
+    """
+    T: tl.constexpr = BK // chunk_columns(kind)
+    STEPS: tl.constexpr = COLUMNS // BK
+    at, ks = tl.arange(0, T), tl.arange(0, BK)
+    total = tl.zeros([BN, BM] if IS_LEFT else [BM, BN], tl.float32)
+    raw = load_tile(kind, planes[0], planes[1], planes[2], held, first * T + at, COLUMNS)
+    for step in tl.range(first, end):
+        w = spell(kind, raw, planes[2], at + step * T)
+        following = tl.minimum(step + 1, STEPS - 1)
+        raw = load_tile(kind, planes[0], planes[1], planes[2], held, following * T + at, COLUMNS)
+        xs = tl.load(x_at + (step * BK + ks)[None, :], mask=mask, other=0.0)
+        total = multiplied(xs, w, total, IS_LEFT)
+    if IS_LEFT:
+        total = tl.trans(total)
+    return total
+
+
+@triton.jit
+def multiplied(xs, w, total, IS_LEFT: tl.constexpr):
+    """total + xs (BM, BK) by w (BN, BK): (BN, BM) if IS_LEFT, or (BM, BN)."""
+    if IS_LEFT:
+        left, right = w, tl.trans(xs)
+    else:
+        left, right = xs, tl.trans(w)
+    return tl.dot(left, right, total)
+
+
+@triton.jit
 def spell(kind: tl.constexpr, raw, table, at):
     """What `load_tile` fetched -> (r, columns) bf16, in the order of columns. `table` is IQ2_XXS's third plane."""
+    return rounded(spell_floats(kind, raw, table, at))
+
+
+@triton.jit
+def spell_floats(kind: tl.constexpr, raw, table, at):
+    """The same in f32."""
     if kind == F32:
         values = _four(raw[0])
     elif kind == F16 or kind == BF16:
@@ -87,7 +138,7 @@ def spell(kind: tl.constexpr, raw, table, at):
         values = _spell_q2_k(raw[0], raw[1], raw[2], at)
     else:
         values = _spell_iq2_xxs(raw[0], raw[1], table)
-    return rounded(tl.reshape(values, [values.shape[0], values.numel // values.shape[0]]))
+    return tl.reshape(values, [values.shape[0], values.numel // values.shape[0]])
 
 
 @triton.jit
