@@ -7,10 +7,10 @@ import pytest
 
 mx = pytest.importorskip("mlx.core", reason="MLX is not installed (pip install 'mlx[cpu]')")
 
-from oracle.engines import greedy, logits_of, model_at, oracle_model
-from oracle.fixtures import oracle_arrays
-from oracle.test_parity import BOUND, Q_BOUND, assert_same, prompt
-from whitedwarf.weights.store import bundled_model
+from oracle.engines import greedy, logits_of, model_at, oracle_model  # noqa: E402
+from oracle.fixtures import oracle_arrays  # noqa: E402
+from oracle.test_parity import BOUND, Q_BOUND, assert_same, prompt  # noqa: E402
+from whitedwarf.weights.store import bundled_model  # noqa: E402
 
 pytestmark = pytest.mark.mlx
 GREEDY_TOKENS = 500
