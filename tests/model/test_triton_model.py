@@ -24,21 +24,23 @@ def nanos() -> Nanos:
 
 def test_pieces_of_a_prompt_give_the_logits_of_the_whole(nanos: Nanos) -> None:
     truth, model = nanos
-    ids = tokens(45)
+    ids = tokens(20)
     [expected] = truth.forward([Span(truth.new_state(), ids, "all")])
     state, pieces = model.new_state(), []
-    for start, end in ((0, 17), (17, 18), (18, 23), (23, 45)):
+    for start, end in ((0, 17), (17, 18), (18, 20)):
         [logits] = model.forward([Span(state, ids[start:end], "all")])
         pieces.append(logits)
-    assert_close(np.concatenate(pieces), expected, MANY)
+    actual = np.concatenate(pieces)
+    assert_close(actual, expected, MANY)
+    assert (actual.argmax(axis=1) == expected.argmax(axis=1)).all()
 
 
 def test_a_snapshot_goes_on_as_its_state_does(nanos: Nanos) -> None:
     _, model = nanos
-    state, ids, more = model.new_state(), tokens(9), tokens(2, seed=1)
+    state, ids, more = model.new_state(), tokens(5), tokens(1, seed=1)
     model.forward([Span(state, ids, "none")])
     other = model.new_state()
-    other.restore(PackedArrays(model).snapshot(9, list(PackedArrays(model).of(state.snapshot()))))
+    other.restore(PackedArrays(model).snapshot(5, list(PackedArrays(model).of(state.snapshot()))))
     [expected], [actual] = (model.forward([Span(one, more)]) for one in (state, other))
     assert (actual == expected).all()
 
