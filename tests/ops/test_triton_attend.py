@@ -134,7 +134,7 @@ def test_more_queries_are_near_the_twin_s(format, seen, many, monkeypatch):
 
 @pytest.mark.parametrize("format", [RowFormat(RowKind.F32, 72, 64), RowFormat(RowKind.F32, 64, 8)])
 def test_rows_that_do_not_fit_tensor_cores_are_refused(format):
-    with pytest.raises(ValueError, match="multiple of 16 plain dims"):
+    with pytest.raises(ValueError, match="a multiple of 16 plain dims"):
         check_attend(spans((3, 1)), format, 2, "none", 1e-5)
 
 

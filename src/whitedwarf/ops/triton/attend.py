@@ -116,8 +116,8 @@ def _row_sizes(format: RowFormat, most_dims: int) -> dict[str, Any]:
     plain, rope = format.dims - format.rope_dims, format.rope_dims
     if plain % 16 or rope < 16 or rope & (rope - 1):
         raise ValueError(
-            f"expected rows of a multiple of 16 plain dims and a rotary tail of 16, 32, 64, ...; got {plain} and {rope}: "
-            "such a model needs the plain torch backend"
+            f"expected a multiple of 16 plain dims and a rotary tail of 16, 32, 64, ...; got {plain} and {rope}. "
+            "Such a model needs the plain torch backend"
         )
     small = plain % most_dims
     pieces = [most_dims] * (plain // most_dims) + [1 << bit for bit in (6, 5, 4) if small & 1 << bit]
