@@ -132,6 +132,14 @@ def test_more_queries_are_near_the_twin_s(format, seen, many, monkeypatch):
     check_attend(spans((28, 3), (0, 1)), format, 5, seen, 6e-3)
 
 
+@pytest.mark.parametrize("many", [1, 99])
+def test_devices_with_less_shared_memory_take_fewer_heads_at_a_time(many, monkeypatch):
+    monkeypatch.setattr(attend_kernel, "_is_wide", lambda device: False)
+    monkeypatch.setattr(attend_kernel, "FEW_ROWS", 1)
+    monkeypatch.setattr(attend_kernel, "MANY_ROWS", many)
+    check_attend(spans((28, 3), (0, 1)), RowFormat(RowKind.PACKED_KV, 128, 64), 20, "picked", 6e-3)
+
+
 def test_rows_of_long_spans_are_left_to_the_host():
     check_attend(spans((28, 3), is_long=True), RowFormat(RowKind.PACKED_KV, 128, 64), 5, "counts", 1e-5)
 

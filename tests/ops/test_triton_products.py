@@ -65,3 +65,18 @@ def test_rows_of_any_number_of_blocks(columns):
     size = REFERENCE.linear(np.abs(exact(x)), ReferenceWeight(np.abs(weight.values)))
     output = from_device(products.linear(to(x), take_in(tensor, DEVICE)))
     assert_close(output, REFERENCE.linear(exact(x), weight), 1e-6, size)
+
+
+@pytest.mark.parametrize("type", TYPES)
+def test_embed(type):
+    draw = Draw.seeded(0)
+    tensor = random_tensor(type, (50, 512), draw.rng)
+    ids = draw.rng.integers(0, 50, 7).astype(np.int32)
+    assert_close(from_device(products.embed(take_in(tensor, DEVICE), to(ids))), tensor.floats()[ids], 1e-6)
+
+
+def test_the_best_id_is_the_lowest_among_equals():
+    logits = np.random.default_rng(0).standard_normal((3, 9000)).astype(np.float32)
+    logits[0, [8500, 4100, 77]] = 9
+    logits[1], logits[2, 8999] = -1, 9
+    assert products.best_ids(to(logits)).tolist() == [77, 0, 8999]

@@ -8,12 +8,16 @@ from collections.abc import Callable, Sequence
 
 from torch import Tensor
 
+from whitedwarf.ops.triton.best import best_ids
+from whitedwarf.ops.triton.embed import embed
 from whitedwarf.ops.triton.experts_few import experts_few
 from whitedwarf.ops.triton.experts_many import experts_many
 from whitedwarf.ops.triton.few_rows import FEW, few_rows
 from whitedwarf.ops.triton.many_rows import many_rows
 from whitedwarf.ops.twins.planes import TorchWeight
 from whitedwarf.ops.twins.products import Block
+
+__all__ = ["best_ids", "embed", "experts", "grouped_linear", "linear", "linears"]
 
 
 def linear(x: Tensor, weight: TorchWeight) -> Tensor:

@@ -117,6 +117,12 @@ def multiplied(xs, w, total, IS_LEFT: tl.constexpr):
 @triton.jit
 def spell(kind: tl.constexpr, raw, table, at):
     """What `load_tile` fetched -> (r, columns) bf16, in the order of columns. `table` is IQ2_XXS's third plane."""
+    return rounded(spell_floats(kind, raw, table, at))
+
+
+@triton.jit
+def spell_floats(kind: tl.constexpr, raw, table, at):
+    """The same in f32."""
     if kind == F32:
         values = _four(raw[0])
     elif kind == F16 or kind == BF16:
@@ -132,7 +138,7 @@ def spell(kind: tl.constexpr, raw, table, at):
         values = _spell_q2_k(raw[0], raw[1], raw[2], at)
     else:
         values = _spell_iq2_xxs(raw[0], raw[1], table)
-    return rounded(tl.reshape(values, [values.shape[0], values.numel // values.shape[0]]))
+    return tl.reshape(values, [values.shape[0], values.numel // values.shape[0]])
 
 
 @triton.jit
