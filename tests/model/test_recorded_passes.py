@@ -1,7 +1,7 @@
 """Decode passes of the Triton backend depend on nothing but numbers that lie in the arena and in sequences' stores.
 
-A fake graph (tests/fakes/torch_graphs.py) makes the very call again that was recorded, with the batch of that time: other
-sequences, other positions. Whatever a pass took from Python instead of the device would be wrong.
+A fake graph (tests/fakes/torch_graphs.py) makes the very call again that was recorded, with the batch of that time:
+other sequences, other positions. Whatever a pass took from Python instead of the device would be wrong.
 """
 
 import numpy as np
@@ -18,34 +18,47 @@ from whitedwarf.model.state import SequenceState
 from whitedwarf.model.transformer import Transformer
 from whitedwarf.ops.graphs import Recorder
 from whitedwarf.ops.seeded import SeededOps, seeded_tensors
+from whitedwarf.ops.torch_ops import TorchOps
+from whitedwarf.ops.triton.interpretation import IS_INTERPRETED
 from whitedwarf.ops.triton_ops import TritonOps
 
+LENGTHS = ((126, 3), (31, 2))  # of two sequences, then of two others; in each a window closes
+TOLERANCE = 1e-4
 
-def model(ops: TritonOps) -> Transformer:
+
+def model(ops: TorchOps) -> Transformer:
     """One layer of each kind."""
     hp = model_shape("tiny", layers=4)
-    return Transformer.load(seeded_tensors(hp, "q8"), ModelConfig(hp), SeededOps.around(ops))
+    return Transformer.load(seeded_tensors(hp, "q8"), ModelConfig(hp, "f32"), SeededOps.around(ops))
+
+
+def read(own: Transformer, lengths: tuple[int, ...]) -> list[SequenceState]:
+    states = [own.new_state() for _ in lengths]
+    for state, length in zip(states, lengths, strict=True):
+        own.forward([Span(state, np.arange(length, dtype=np.int32), "none")])
+    return states
 
 
 def step(own: Transformer, states: list[SequenceState], ids: np.ndarray) -> np.ndarray:
     return np.concatenate(own.forward([Span(state, ids[i : i + 1]) for i, state in enumerate(states)]))
 
 
-def test_a_replay_gives_the_bits_of_a_pass_for_any_sequences_at_any_positions() -> None:
-    recording, maker = TritonOps("cpu"), CalledAgain()
-    recording.recorder = Recorder(recording.arena, maker)
-    models = model(recording), model(TritonOps("cpu"))
+@pytest.mark.slow
+@pytest.mark.skipif(not IS_INTERPRETED, reason="a device is here: recordings are tested on it (scripts/gpu_check.py)")
+def test_a_replay_has_the_numbers_of_its_pass_for_any_sequences_at_any_positions() -> None:
+    ops, maker = TritonOps("cpu"), CalledAgain()
+    ops.recorder = Recorder(ops.arena, maker)
+    recording, truth = model(ops), model(TorchOps())
     rng = np.random.default_rng(0)
-    kept: list[SequenceState] = []
-    for lengths, steps in (((5, 126), 4), ((31, 2), 2)):
-        held = [[own.new_state() for _ in lengths] for own in models]
-        for own, states in zip(models, held, strict=True):
-            for state, length in zip(states, lengths, strict=True):
-                own.forward([Span(state, np.arange(length, dtype=np.int32), "none")])
+    for lengths, steps in zip(LENGTHS, (2, 1), strict=True):
+        held, expected_held = (
+            read(truth, lengths),
+            read(truth, lengths),
+        )  # a prompt is read more quickly without kernels
         for _ in range(steps):
             ids = rng.integers(0, 512, len(lengths)).astype(np.int32)
-            ours, theirs = (step(own, states, ids) for own, states in zip(models, held, strict=True))
-            np.testing.assert_array_equal(ours, theirs)
-        kept += held[0]
+            actual, expected = step(recording, held, ids), step(truth, expected_held, ids)
+            errors = np.linalg.norm(actual - expected, axis=1) / np.linalg.norm(expected, axis=1)
+            assert errors.max() < TOLERANCE
     assert maker.num_recorded == 1
-    assert recording.recorder.num_replayed == 5
+    assert ops.recorder.num_replayed == 2
