@@ -34,14 +34,14 @@ from whitedwarf.ops.base import RowFormat, RowKind
 from whitedwarf.ops.triton.interpretation import block
 from whitedwarf.ops.triton.operands import operand, remainder, rounded
 from whitedwarf.ops.triton.packing import F16, F32, KINDS, PACKED_KV, PACKED_KV_F16
-from whitedwarf.ops.triton.span_table import WINDOW, SpanTable, row_address
+from whitedwarf.ops.triton.span_table import WINDOW, SpanTable
 from whitedwarf.ops.triton.specimen import Specimen
 
 FEW_ROWS, MANY_ROWS = 16, block(96, 16)
 FEW_KEYS, SOME_KEYS = 32, 192  # keys of a part, if MAX_PARTS of them are enough
 MAX_PARTS = 32
 NUM_PARTS = tl.constexpr(MAX_PARTS)
-MAX_PIECE = 128  # dims at once: more numbers than that do not fit into the registers beside the outputs
+FEW_DIMS, MANY_DIMS = 64, 128  # dims at once: more numbers do not fit into the registers beside the outputs
 NUM_PARTS = tl.constexpr(MAX_PARTS)
 LOG2_E = 1.4426950408889634
 PER_NATURAL = tl.constexpr(LOG2_E)
@@ -82,7 +82,8 @@ def attend(
     seen = positions, positions if counts is None else counts, positions if picked is None else picked
     both = {"HEADS": heads, "DIMS": dims, "ROPE": format.rope_dims, "PART_KEYS": part_keys}
     both |= {"WINDOW": window, "TOP": top, "HAS_COUNTS": counts is not None}
-    sizes = _program_sizes(heads, is_few, _is_wide(queries.device)) | {"IS_WHOLE": is_many} | _row_sizes(format)
+    sizes = _program_sizes(heads, is_few, _is_wide(queries.device)) | {"IS_WHOLE": is_many}
+    sizes |= _row_sizes(format, FEW_DIMS if is_few else MANY_DIMS)
     grid = (n, parts, triton.cdiv(heads, sizes["OWN_HEADS"]))
     inputs = queries, rows, *seen, sinks, turns, sums, tops
     _attend[grid](*inputs, *tables, *place, dims**-0.5 * LOG2_E, **both, **sizes, num_warps=8, num_stages=1)
@@ -110,12 +111,17 @@ def _is_wide(device: torch.device) -> bool:
     return torch.version.hip is None and torch.cuda.get_device_capability(device)[0] == 9
 
 
-def _row_sizes(format: RowFormat) -> dict[str, Any]:
+def _row_sizes(format: RowFormat, most_dims: int) -> dict[str, Any]:
     """A row cut into pieces of powers of two, the last of them its rotary tail."""
-    plain = format.dims - format.rope_dims
-    small = plain % MAX_PIECE
-    pieces = [MAX_PIECE] * (plain // MAX_PIECE) + [1 << bit for bit in (6, 5, 4) if small & 1 << bit]
-    pieces += [format.rope_dims]
+    plain, rope = format.dims - format.rope_dims, format.rope_dims
+    if plain % 16 or rope < 16 or rope & (rope - 1):
+        raise ValueError(
+            f"expected a multiple of 16 plain dims and a rotary tail of 16, 32, 64, ...; got {plain} and {rope}. "
+            "Such a model needs the plain torch backend"
+        )
+    small = plain % most_dims
+    pieces = [most_dims] * (plain // most_dims) + [1 << bit for bit in (6, 5, 4) if small & 1 << bit]
+    pieces += [rope]
     return {
         "KIND": KINDS[format.kind],
         "ROW_BYTES": format.row_bytes,
@@ -197,6 +203,7 @@ def _attend(
     end = tl.minimum(begin + own_keys, recent + pooled)
     if begin >= end:
         return
+    new_rows = rows.to(tl.int64) + (first_row - start).to(tl.int64) * ROW_BYTES  # address that row 0 would have
     pooled_rows = tl.load(bases + place + 3 * num_spans + span)  # ROWS lies 3 stores behind WINDOW
     q_places = queries + (row.to(tl.int64) * HEADS + head[:, None]) * DIMS
     is_head = head[:, None] < HEADS
@@ -219,9 +226,11 @@ def _attend(
         chosen = key - recent
         if TOP > 0:
             chosen = tl.load(picked + row * TOP + chosen, mask=(key >= recent) & (key < end), other=0)
-        old = row_address(rows, old_rows, position + 1 - recent + key, start, first_row, ROW_BYTES)
-        address = tl.where(key < recent, old, pooled_rows + chosen.to(tl.int64) * ROW_BYTES)
-        address = tl.where(key < end, address, own_row)[:, None]  # some row that is there
+        index = tl.where(key < recent, position + 1 - recent + key, chosen)
+        index = tl.where(key < end, index, position)  # some row that is there
+        is_new = (key >= end) | ((key < recent) & (index >= start))
+        base = tl.where(is_new, new_rows, tl.where(key < recent, old_rows, pooled_rows))
+        address = (base + index.to(tl.int64) * ROW_BYTES)[:, None]
         scores = tl.zeros((OWN_HEADS, KEYS), tl.float32)
         k_high, k_low = (), ()
         for i in tl.static_range(len(PIECES)):
@@ -396,7 +405,8 @@ def _specimen(
     pointers |= {} if is_few else {"queries": "*bf16"}
     ints = ("positions", "counts", "picked", "starts", "row_starts", "span_of_row", "fresh")
     signature = pointers | dict.fromkeys(ints, "*i32") | {"place": "i32", "num_spans": "i32", "scale": "fp32"}
-    sizes = _program_sizes(64, is_few, is_wide) | {"IS_WHOLE": is_many} | _row_sizes(RowFormat(kind, 512, 64))
+    sizes = _program_sizes(64, is_few, is_wide) | {"IS_WHOLE": is_many}
+    sizes |= _row_sizes(RowFormat(kind, 512, 64), FEW_DIMS if is_few else MANY_DIMS)
     constants = _BOTH | sizes | {"TOP": top, "PART_KEYS": FEW_KEYS if is_few else SOME_KEYS}
     # where not few, numbers that follow from a thread's place alone are kept in local memory and read again
     return Specimen(name, _attend, signature, constants, num_warps=8, num_stages=1, is_hot=is_few and top > 0)
