@@ -13,7 +13,7 @@ from gpu_checks.compare import EXACT, ROUNDED, check_all, relative_error, tolera
 from gpu_checks.setting import Draw, Setting
 from whitedwarf.gguf.hparams import Hyperparameters
 from whitedwarf.gguf.types import GgmlType
-from whitedwarf.model.config import KEY_KINDS, KV_KINDS
+from whitedwarf.model.config import KEY_KINDS, KV_KINDS, KvCache
 from whitedwarf.ops.base import (
     ExpertWeights,
     Groups,
@@ -36,6 +36,7 @@ EXPERTS = {
     "q4": (GgmlType.Q4_K, GgmlType.Q4_K),
     "q8": (GgmlType.Q8_0, GgmlType.Q8_0),
 }
+CACHES: tuple[KvCache, ...] = ("packed", "f32", "f16", "packed-f16")
 Compared = Callable[[Any], Sequence[Any]]  # a backend -> what it makes
 
 
@@ -55,7 +56,7 @@ class OpCases:
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
         self.hp: Hyperparameters = setting.flash
-        self.few, self.many = ((1, 3), ()) if setting.is_simulated else ((1, 2, 8, 15), (16, 33, 300))
+        self.few, self.many = ((3,), ()) if setting.is_simulated else ((1, 2, 8, 15), (16, 33, 300))
         self.experts_stored = 4 if setting.is_simulated else 16
 
     def products(self) -> Iterator[Case]:
@@ -72,13 +73,13 @@ class OpCases:
         for n in self._counts():
             yield self._linears(n)
             yield self._grouped(n, (low, wide // hp.num_output_groups), (hp.hidden_size, low))
-        for n in (1, 70):
+        for n in self._counts()[:1] + self._counts()[-1:]:
             yield self._embed(n)
 
     def experts(self) -> Iterator[Case]:
         for quant, (gate_up, down) in EXPERTS.items():
             for n in (*self.few, *self.many, *(() if self.setting.is_simulated else (1024,))):
-                if quant == "q2" or n in (1, 8, 300):
+                if quant == "q2" or n in (1, 3, 8, 300):
                     yield self._experts(quant, gate_up, down, n)
 
     def small(self) -> Iterator[Case]:
@@ -87,7 +88,7 @@ class OpCases:
                 yield from self._hyper(n)
 
     def rows(self) -> Iterator[Case]:
-        for cache in ("packed", "f32", "f16", "packed-f16"):
+        for cache in CACHES[:1] if self.setting.is_simulated else CACHES:
             kv = RowFormat(KV_KINDS[cache], self.hp.head_dim, self.hp.rope_dims)
             key = RowFormat(KEY_KINDS[cache], self.hp.index_head_dim, self.hp.rope_dims)
             for n in self._counts()[::2]:

@@ -1,5 +1,8 @@
 """Runs Metal kernels on the CPU: MLX writes the source of a launch, g++ compiles it against include/metal_shim.h.
 
+Where there is clang, it looks whether pointers into device, constant and threadgroup memory are mixed up, which to g++
+are all the same (address_spaces/metal_stdlib).
+
 MLX gives the very text that it would hand to Metal when a kernel is called while a function is being exported, also
 where there is no Metal. What is left to do here is to make C++ of it. Compiled kernels are kept in .test-cache/.
 """
@@ -26,9 +29,20 @@ from whitedwarf.ops.metal.launch import Source
 
 ROOT = Path(__file__).resolve().parents[2]
 INCLUDE = Path(__file__).with_name("include")
+ADDRESS_SPACES = Path(__file__).with_name("address_spaces")
 CACHE = ROOT / ".test-cache" / "metal"
 WARNINGS = ("-Wall", "-Wno-unused-variable", "-Werror")
 SANITIZERS = ("-fsanitize=alignment,bounds,shift", "-fno-sanitize-recover=all")
+AS_METAL = (
+    "-std=c++14",
+    "-fsyntax-only",
+    "-target",
+    "aarch64-linux-gnu",
+    "-nostdinc",
+    "-Wall",
+    "-Wno-unused",
+    "-Werror",
+)
 FLAGS = ("-std=c++17", "-O1", "-fPIC", *WARNINGS, *SANITIZERS)
 GUARD = 64  # bytes behind every output that must stay as they were
 CANARY = 0xA5
@@ -36,6 +50,7 @@ CANARY = 0xA5
 ATTRIBUTE = re.compile(r"\[\[[a-z_]+(?:\([^)]*\))?\]\]")
 PARAMETER = re.compile(r"^  (.+?)\*? (\w+) \[\[\w+", re.MULTILINE)  # of the kernel: type and name
 SHARED = re.compile(r"^(\s*)threadgroup (\w+) (\w+)\[([^\]]+)\];", re.MULTILINE)
+NOT_ON_A_STACK = r"\1static threadgroup \2 \3[\4];"
 PLACES = {
     "thread_index_in_simdgroup": "metal::lane()",
     "simdgroup_index_in_threadgroup": "metal::running->current / 32",
@@ -126,7 +141,24 @@ def _run(text: str, source: Source, inputs, grid, group, shapes, dtypes, backwar
 
 @cache
 def _library(text: str) -> ctypes.CDLL:
+    if has_clang():
+        _check_address_spaces(text)
     return ctypes.CDLL(str(_compiled(_as_cpp(text))))
+
+
+def has_clang() -> bool:
+    return shutil.which("clang++") is not None
+
+
+def _check_address_spaces(text: str) -> None:
+    kernel = _kernel(text)
+    text = re.sub(r"\b(float4|uint4|ulong2|uint2)\(", r"metal::converted<\1>(", _without_attributes(text))
+    code = f"{SHARED.sub(NOT_ON_A_STACK, text)}\nauto* checked = &{kernel};\n"
+    code = f"#include <metal_stdlib>\n{code}"
+    with tempfile.NamedTemporaryFile(suffix=".cpp") as file:
+        file.write(code.encode())
+        file.flush()
+        _compile(["clang++", *AS_METAL, f"-I{ADDRESS_SPACES}", file.name])
 
 
 def _parameters(text: str) -> list[str]:
@@ -135,23 +167,31 @@ def _parameters(text: str) -> list[str]:
 
 def _as_cpp(text: str) -> str:
     """The kernel as a function of C++, and `run`, which calls it for every thread of a grid."""
-    instance = re.search(r"decltype\((.+?)\) ", text)
-    name = instance[1] if instance else re.search(r"void (custom_kernel_\w+)\(", text)[1]
     buffers = [parameter for parameter in _parameters(text) if parameter not in PLACES]
     arguments = [
         PLACES.get(parameter) or f"({re.sub(r'const |device|constant', '', type)}*)buffers[{buffers.index(parameter)}]"
         for type, parameter in PARAMETER.findall(text)
     ]
-    text = re.sub(r"^template \[\[host_name.*$", "", text, flags=re.MULTILINE)
-    text = SHARED.sub(r"\1static metal::Shared<\2, (\4)> \3;", ATTRIBUTE.sub("", text))
+    kernel = _kernel(text)
+    text = SHARED.sub(r"\1static metal::Shared<\2, (\4)> \3;", _without_attributes(text))
     return f"""#include "metal_shim.h"
 {text}
 extern "C" void run(void** buffers, const metal::uint* grid, const metal::uint* size, int backwards) {{
   metal::run_grid({{grid[0], grid[1], grid[2]}}, {{size[0], size[1], size[2]}}, backwards, [&] {{
-    {name}({", ".join(arguments)});
+    {kernel}({", ".join(arguments)});
   }});
 }}
 """
+
+
+def _kernel(text: str) -> str:
+    """Its name, with the constants it is made for."""
+    instance = re.search(r"decltype\((.+?)\) ", text)
+    return instance[1] if instance else re.search(r"void (custom_kernel_\w+)\(", text)[1]
+
+
+def _without_attributes(text: str) -> str:
+    return ATTRIBUTE.sub("", re.sub(r"^template \[\[host_name.*$", "", text, flags=re.MULTILINE))
 
 
 def _compiled(code: str) -> Path:

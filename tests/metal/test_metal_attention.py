@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from metal.cases import needs_compiler, on_mlx, shim  # noqa: F401
+from metal.cases import kernels, needs_compiler, on_mlx  # noqa: F401
 from ops.cases import KV_KINDS, REFERENCE, Draw, assert_close, assert_same_bits, exact
 from ops.test_cpu_attention import picked_rows
 from whitedwarf.ops.base import RowFormat, RowKind, Rows, Visible
@@ -31,7 +31,7 @@ def run(queries, window: Rows, compressed: Rows | None, visible: Visible, sinks,
         (RowKind.PACKED_KV, 17, "counts"),
     ],
 )
-def test_attention(shim, kind, n, seen):  # noqa: F811
+def test_attention(kernels, kind, n, seen):  # noqa: F811
     draw, format = Draw.seeded(n), RowFormat(kind, 96, 16)  # a block of 64, and one of 16
     start, length, heads = 30, 70, 9
     window = draw.rows(start + n, format)
@@ -44,10 +44,10 @@ def test_attention(shim, kind, n, seen):  # noqa: F811
     queries, sinks, turns = draw.floats(n, heads, 96), draw.floats(heads), draw.turns(n, 16)
     expected = REFERENCE.attention(exact(queries), window, compressed, visible, exact(sinks), exact(turns))
     assert_close(run(queries, window, compressed, visible, sinks, turns), expected)
-    assert shim.launched == ["attention_part", "attention_join"]
+    assert kernels.launched == ["attention_part", "attention_join"]
 
 
-def test_every_code_and_scale_is_read_like_the_reference_reads_it(shim):  # noqa: F811
+def test_every_code_and_scale_is_read_like_the_reference_reads_it(kernels):  # noqa: F811
     """One key, of weight one where the sink has none: what comes out is the row."""
     format = RowFormat(RowKind.PACKED_KV, 96, 16)
     rows = np.zeros((2, format.row_bytes), np.uint8)
@@ -64,7 +64,7 @@ def test_every_code_and_scale_is_read_like_the_reference_reads_it(shim):  # noqa
     np.testing.assert_array_equal(out, REFERENCE.decode_rows(window))
 
 
-def test_without_any_compressed_row_the_window_is_all_there_is(shim):  # noqa: F811
+def test_without_any_compressed_row_the_window_is_all_there_is(kernels):  # noqa: F811
     draw, format = Draw.seeded(14), RowFormat(RowKind.PACKED_KV, 96, 16)
     window, none = draw.rows(3, format), Rows(format, np.empty((0, format.row_bytes), np.uint8), 0)
     queries, sinks, turns = draw.floats(2, 3, 96), draw.floats(3), draw.turns(2, 16)
@@ -74,7 +74,7 @@ def test_without_any_compressed_row_the_window_is_all_there_is(shim):  # noqa: F
     assert_same_bits(run(queries, window, none, counted, sinks, turns), expected)
 
 
-def test_a_query_s_result_has_the_same_bits_in_any_company_of_few(shim):  # noqa: F811
+def test_a_query_s_result_has_the_same_bits_in_any_company_of_few(kernels):  # noqa: F811
     draw, format = Draw.seeded(13), RowFormat(RowKind.PACKED_KV, 96, 16)
     window, compressed = draw.rows(60, format), draw.rows(90, format)
     counts = np.array([10, 64, 65, 90], np.int32)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from metal.cases import needs_compiler, on_mlx, shim  # noqa: F401
+from metal.cases import kernels, needs_compiler, on_mlx  # noqa: F401
 from ops.cases import REFERENCE, Draw, assert_close, exact, tensor
 from ops.test_mlx_rows import SETTINGS
 from whitedwarf.ops.base import HyperHeadWeights, HyperMix, HyperWeights
@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.mlx, needs_compiler]
 
 
 @pytest.mark.parametrize(("n", "dims"), [(1, 64), (3, 288)])
-def test_hyper_in(shim, n, dims):  # noqa: F811
+def test_hyper_in(kernels, n, dims):  # noqa: F811
     draw = Draw.seeded(n)
     stored = tensor(draw.floats(24, 4 * dims) / np.float32(dims**0.5))
     base, scale, norm, streams = draw.floats(24), draw.floats(3), draw.floats(dims), draw.floats(n, 4, dims) * 20
@@ -25,11 +25,11 @@ def test_hyper_in(shim, n, dims):  # noqa: F811
     assert_close(out, expected)
     assert_close(post, mix.post)
     assert_close(combination, mix.combination)
-    assert shim.launched == ["products_few_f32", "hyper_in"]
+    assert kernels.launched == ["products_few_f32", "hyper_in"]
 
 
 @pytest.mark.parametrize(("n", "dims"), [(1, 64), (3, 288)])
-def test_hyper_out(shim, n, dims):  # noqa: F811
+def test_hyper_out(kernels, n, dims):  # noqa: F811
     draw = Draw.seeded(n)
     arrays = draw.floats(n, 4, dims), draw.floats(n, dims), draw.floats(n, 4), draw.floats(n, 4, 4)
     streams, added, post, combination = map(exact, arrays)
@@ -38,7 +38,7 @@ def test_hyper_out(shim, n, dims):  # noqa: F811
 
 
 @pytest.mark.parametrize(("n", "dims"), [(1, 64), (3, 288)])
-def test_hyper_head(shim, n, dims):  # noqa: F811
+def test_hyper_head(kernels, n, dims):  # noqa: F811
     draw = Draw.seeded(n)
     stored = tensor(draw.floats(4, 4 * dims) / np.float32(dims**0.5))
     base, scale, norm, streams = draw.floats(4), draw.floats(1), draw.floats(dims), draw.floats(n, 4, dims)

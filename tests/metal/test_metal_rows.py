@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from metal.cases import needs_compiler, on_mlx, shim  # noqa: F401
+from metal.cases import kernels, needs_compiler, on_mlx  # noqa: F401
 from ops.cases import EPSILON, REFERENCE, Draw, assert_close, assert_same_bits, exact
 from ops.test_rounding import nasty_rows
 from whitedwarf.ops.base import Groups, RouterWeights, RowFormat, RowKind
@@ -21,16 +21,16 @@ def plain_rows(x: np.ndarray, norm: np.ndarray, turns: np.ndarray) -> np.ndarray
     return np.array(rows.kv_rows(*map(on_mlx, (x, norm, turns)), EPSILON, format)).view(np.float32)
 
 
-def test_query(shim):  # noqa: F811
+def test_query(kernels):  # noqa: F811
     draw = Draw.seeded(1)
     x, turns = draw.floats(3, 5 * 96), draw.turns(3, 16)
     expected = REFERENCE.query(exact(x), 5, exact(turns), EPSILON)
     assert_close(np.array(rows.query(on_mlx(x), 5, on_mlx(turns), EPSILON)), expected, 1e-6)
-    assert shim.launched == ["rows_made"]
+    assert kernels.launched == ["rows_made"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_kv_rows_are_the_reference_s_floats_rounded_as_their_format_says(shim, kind):  # noqa: F811
+def test_kv_rows_are_the_reference_s_floats_rounded_as_their_format_says(kernels, kind):  # noqa: F811
     draw, dims = Draw.seeded(2), 128 if kind is RowKind.PACKED_KEY else 160
     x, norm, turns = draw.floats(6, dims) * 50, draw.floats(dims), draw.turns(6, 48)
     plain = plain_rows(x, norm, turns)
@@ -43,7 +43,7 @@ def test_kv_rows_are_the_reference_s_floats_rounded_as_their_format_says(shim, k
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_ties_zeros_subnormals_and_infinities_are_stored_like_the_reference_s(shim, kind):  # noqa: F811
+def test_ties_zeros_subnormals_and_infinities_are_stored_like_the_reference_s(kernels, kind):  # noqa: F811
     """Rows that are not normed, and turned by nothing."""
     format, draw = RowFormat(kind, 128, 16), Draw.seeded(3)
     x = nasty_rows(draw, 40, 128)
@@ -59,7 +59,7 @@ def test_ties_zeros_subnormals_and_infinities_are_stored_like_the_reference_s(sh
 
 
 @pytest.mark.parametrize("kind", [RowKind.F16, RowKind.PACKED_KEY])
-def test_index_query(shim, kind):  # noqa: F811
+def test_index_query(kernels, kind):  # noqa: F811
     draw, format = Draw.seeded(4), RowFormat(kind, 64, 16)
     x, turns = draw.floats(3, 5 * 64), draw.turns(3, 16)
     plain = np.array(rows.index_query(on_mlx(x), 5, on_mlx(turns), RowFormat(RowKind.F32, 64, 16)))
@@ -71,7 +71,7 @@ def test_index_query(shim, kind):  # noqa: F811
 
 
 @pytest.mark.parametrize(("ratio", "first", "groups"), [(4, 0, 3), (4, 8, 2), (128, 100, 1)])
-def test_compress(shim, ratio, first, groups):  # noqa: F811
+def test_compress(kernels, ratio, first, groups):  # noqa: F811
     draw, dims = Draw.seeded(ratio + first), 96
     width = 2 * dims if ratio == 4 else dims
     first_group = 0 if first == 0 else -(-first // ratio) + 1
@@ -88,7 +88,7 @@ def test_compress(shim, ratio, first, groups):  # noqa: F811
 
 
 @pytest.mark.parametrize("kind", ["bias", "table", "plain"])
-def test_route(shim, kind):  # noqa: F811
+def test_route(kernels, kind):  # noqa: F811
     draw, n, num_experts = Draw.seeded(6), 5, 70
     logits, ids = draw.floats(n, num_experts) * 3, draw.rng.integers(0, 50, n).astype(np.int32)
     logits[0, ::3], logits[1, 5:9], logits[2] = -15, [-150, -25, 25, 2000], 0
@@ -102,4 +102,4 @@ def test_route(shim, kind):  # noqa: F811
     expected_experts, expected_weights = REFERENCE.route(exact(logits), router, ids)
     np.testing.assert_array_equal(np.array(experts), expected_experts)
     assert_close(np.array(weights), expected_weights)
-    assert shim.launched == ["route"]
+    assert kernels.launched == ["route"]

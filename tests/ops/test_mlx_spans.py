@@ -21,7 +21,7 @@ def even(passes: list[list[int]]) -> tuple[int, list[list[int]]]:
 
 @pytest.mark.parametrize("ratio", [4, 16])
 @given(passes=st.lists(SPANS, min_size=1, max_size=4))
-@settings(max_examples=10)
+@settings(max_examples=6)
 def test_spans_are_the_reference_s(ratio, passes):
     number, passes = even(passes)
     ours = new_sequences(number, ratio, RowKind.F32, MEMORY)
@@ -33,7 +33,7 @@ def test_spans_are_the_reference_s(ratio, passes):
 @pytest.mark.parametrize("ratio", [4, 16])
 @pytest.mark.parametrize("kind", [RowKind.F32, RowKind.PACKED_KV])
 @given(passes=st.lists(SPANS, min_size=1, max_size=4))
-@settings(max_examples=8)
+@settings(max_examples=5)
 def test_neither_company_nor_chunks_change_a_bit_of_a_sequence(ratio, kind, passes):
     number, passes = even(passes)
     together = new_sequences(number, ratio, kind, MEMORY)

@@ -132,6 +132,20 @@ def test_more_queries_are_near_the_twin_s(format, seen, many, monkeypatch):
     check_attend(spans((28, 3), (0, 1)), format, 5, seen, 6e-3)
 
 
+@pytest.mark.parametrize("format", [RowFormat(RowKind.F32, 72, 64), RowFormat(RowKind.F32, 64, 8)])
+def test_rows_that_do_not_fit_tensor_cores_are_refused(format):
+    with pytest.raises(ValueError, match="a multiple of 16 plain dims"):
+        check_attend(spans((3, 1)), format, 2, "none", 1e-5)
+
+
+@pytest.mark.parametrize("many", [1, 99])
+def test_devices_with_less_shared_memory_take_fewer_heads_at_a_time(many, monkeypatch):
+    monkeypatch.setattr(attend_kernel, "_is_wide", lambda device: False)
+    monkeypatch.setattr(attend_kernel, "FEW_ROWS", 1)
+    monkeypatch.setattr(attend_kernel, "MANY_ROWS", many)
+    check_attend(spans((28, 3), (0, 1)), RowFormat(RowKind.PACKED_KV, 128, 64), 20, "picked", 6e-3)
+
+
 def test_rows_of_long_spans_are_left_to_the_host():
     check_attend(spans((28, 3), is_long=True), RowFormat(RowKind.PACKED_KV, 128, 64), 5, "counts", 1e-5)
 

@@ -129,7 +129,7 @@ def test_a_half_written_ledger_is_read(tmp_path: Path) -> None:
 def test_the_whole_check_on_a_cpu(tmp_path: Path) -> None:
     """Twins in the place of kernels but for the operations."""
     environment = os.environ | {"OUT": str(tmp_path), "TRITON_INTERPRET": "1"}
-    command = [sys.executable, str(ROOT / "scripts" / "gpu_check.py"), "--simulate", "--twins", "--budget", "240"]
+    command = [sys.executable, str(ROOT / "scripts" / "gpu_check.py"), "--simulate", "--budget", "240"]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     document = json.loads(done.stdout.splitlines()[-1])
     assert document["failed"] == [], (tmp_path / "failures.txt").read_text()

@@ -37,7 +37,6 @@ from whitedwarf.ops.metal import choice
 from whitedwarf.ops.mlx_memory import MlxMemory
 from whitedwarf.ops.mlx_twins import rows as row_twins
 from whitedwarf.ops.mlx_twins.blocks import MlxWeight, weight_of
-from whitedwarf.ops.mlx_twins.index import index_pick
 from whitedwarf.ops.spans import Pool, RowMemory, SpanRows, Spans, store_of
 from whitedwarf.weights.tensors import Tensor
 
@@ -117,7 +116,7 @@ class MlxOps:
         return self.linear(self.grouped_linear(x, first, groups), second)
 
     def rms_norm(self, x: FloatArray, weight: FloatArray, epsilon: float) -> FloatArray:
-        return row_twins.rms_norm(x, weight, epsilon)
+        return self.kernels.rms_norm(x, weight, epsilon)
 
     def hyper_in(
         self, streams: FloatArray, weights: HyperWeights, settings: HyperSettings
@@ -166,7 +165,7 @@ class MlxOps:
         return self.kernels.index_query(x, heads, turns, format)
 
     def index_pick(self, queries: FloatArray, weights: FloatArray, keys: Rows, counts: IntArray, top: int) -> IntArray:
-        return index_pick(queries, weights, keys.data, keys.format, counts, top)
+        return self.kernels.index_pick(queries, weights, keys.data, keys.format, counts, top)
 
     def attention(
         self,

@@ -18,6 +18,7 @@
 #include <cstring>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <vector>
 
 namespace metal {
@@ -77,6 +78,10 @@ METAL_SHIM_OPERATOR(&)
 METAL_SHIM_OPERATOR(|)
 #undef METAL_SHIM_OPERATOR
 
+struct uint2 {
+  uint x, y;
+  uint2(uint x, uint y) : x(x), y(y) {}
+};
 using float2 = Vector<float, 2>;
 using float4 = Vector<float, 4>;
 using half4 = Vector<half, 4>;
@@ -124,10 +129,12 @@ struct Meeting {  // of threads that exchange a value; two of them in turn, so t
   unsigned size() const { return unsigned(values[0].size()); }
 };
 
+constexpr std::size_t STACK_BYTES = 128 * 1024;
+
 struct Fiber {
   ucontext_t context;  // where it begins
   jmp_buf place;       // where it goes on: jumps ask nothing of the system, as changes of context do
-  std::vector<char> stack;
+  std::unique_ptr<char[]> stack;  // of STACK_BYTES, and only as much of it is touched as is used
   bool has_begun = false, is_done = false;
   unsigned simd_turn = 0, group_turn = 0;
 };
@@ -226,6 +233,27 @@ T simd_max(T value) { return simd_joined(value, [](T a, T b) { return max(a, b);
 template <typename T>
 T simd_min(T value) { return simd_joined(value, [](T a, T b) { return min(a, b); }); }
 
+template <typename T>
+T simd_prefix_exclusive_sum(T value) {
+  const auto& bits = meet_simd(packed(value));
+  T sum = 0;
+  for (unsigned i = 0; i < lane(); i++) sum += unpacked<T>(bits[i]);
+  return sum;
+}
+
+// Threads of a group run one at a time here: whatever they do is atomic.
+struct atomic_uint {
+  uint value;
+};
+enum memory_order { memory_order_relaxed };
+inline void atomic_store_explicit(atomic_uint* to, uint value, memory_order) { to->value = value; }
+inline uint atomic_load_explicit(const atomic_uint* from, memory_order) { return from->value; }
+inline uint atomic_fetch_add_explicit(atomic_uint* to, uint value, memory_order) {
+  const uint before = to->value;
+  to->value += value;
+  return before;
+}
+
 enum class mem_flags { mem_none, mem_device, mem_threadgroup };
 inline void threadgroup_barrier(mem_flags) {
   meet(running->all, running->fibers[running->current].group_turn, running->current, 0);
@@ -309,8 +337,8 @@ inline void run_group(Group& group, bool backwards) {
     fiber.has_begun = fiber.is_done = false;
     fiber.simd_turn = fiber.group_turn = 0;
     getcontext(&fiber.context);
-    fiber.context.uc_stack.ss_sp = fiber.stack.data();
-    fiber.context.uc_stack.ss_size = fiber.stack.size();
+    fiber.context.uc_stack.ss_sp = fiber.stack.get();
+    fiber.context.uc_stack.ss_size = STACK_BYTES;
     fiber.context.uc_link = nullptr;
     makecontext(&fiber.context, fiber_main, 0);
   }
@@ -334,7 +362,7 @@ inline void run_grid(uint3 grid, uint3 size, bool backwards, const std::function
   group.grid = grid;
   group.body = &body;
   group.fibers.resize(count);
-  for (auto& fiber : group.fibers) fiber.stack.resize(128 * 1024);
+  for (auto& fiber : group.fibers) fiber.stack.reset(new char[STACK_BYTES]);
   for (unsigned i = 0; i < count; i += 32) group.simds.emplace_back(std::min(32u, count - i));
   group.all = Meeting(count);
   running = &group;

@@ -9,11 +9,12 @@ import mlx.core as mx
 from whitedwarf.ops.metal import attention as metal_attention
 from whitedwarf.ops.metal import experts as metal_experts
 from whitedwarf.ops.metal import hyper as metal_hyper
+from whitedwarf.ops.metal import index as metal_index
 from whitedwarf.ops.metal import pool as metal_pool
 from whitedwarf.ops.metal import products as metal_products
 from whitedwarf.ops.metal import route as metal_route
 from whitedwarf.ops.metal import rows as metal_rows
-from whitedwarf.ops.mlx_twins import attention, experts, hyper, pool, products, route, rows
+from whitedwarf.ops.mlx_twins import attention, experts, hyper, index, pool, products, route, rows
 
 Compute = Callable[..., Any]
 
@@ -31,10 +32,12 @@ class Kernels:
     routed_experts: Compute = experts.routed
     shared_expert: Compute = experts.shared
     attention: Compute = attention.attention
+    rms_norm: Compute = rows.rms_norm
     query: Compute = rows.query
     kv_rows: Compute = rows.kv_rows
     index_query: Compute = rows.index_query
     compress: Compute = pool.compress
+    index_pick: Compute = index.index_pick
     route: Compute = route.route
 
 
@@ -48,10 +51,12 @@ METAL = Kernels(
     hyper_in=metal_hyper.hyper_in,
     hyper_out=metal_hyper.hyper_out,
     hyper_head=metal_hyper.hyper_head,
+    rms_norm=mx.fast.rms_norm,
     query=metal_rows.query,
     kv_rows=metal_rows.kv_rows,
     index_query=metal_rows.index_query,
     compress=metal_pool.compress,
+    index_pick=metal_index.index_pick,
     route=metal_route.route,
 )
 

@@ -18,6 +18,7 @@ from whitedwarf.ops.mlx_twins.blocks import MlxWeight
 
 EACH, SIMDGROUPS = 2, 4  # outputs of a simdgroup, simdgroups of a threadgroup
 TILE_PAIRS = 32
+THREADS = 256
 ORDER = ("counts", "starts", "tile_ends")
 
 
@@ -34,7 +35,13 @@ def routed(
 
 def shared(x: mx.array, gate: MlxWeight, up: MlxWeight, down: MlxWeight, limit: float) -> mx.array:
     """(n, D) -> (n, D)."""
-    return linear(twins.swiglu(linear(x, gate), linear(x, up), limit), down)
+    return linear(_swiglu(linear(x, gate), linear(x, up), limit), down)
+
+
+def _swiglu(gate: mx.array, up: mx.array, limit: float) -> mx.array:
+    source = Source("swiglu", ("gate", "up", "limit"), ("hidden",), text("swiglu"), header())
+    grid = tiles(gate.size, THREADS) * THREADS, 1, 1
+    return launch(source, Call([gate, up, number(limit)], [gate.shape], grid, (THREADS, 1, 1), {}))[0]
 
 
 def _few(

@@ -16,13 +16,16 @@ def index_pick(
 
     queries (n, heads, d), weights (n, heads), keys (rows, row_bytes), counts (n,).
     """
-    n, num_keys = queries.shape[0], keys.shape[0]
-    if num_keys == 0:
-        return mx.full((n, top), -1, mx.int32)
+    if keys.shape[0] == 0:
+        return mx.full((queries.shape[0], top), -1, mx.int32)
+    return best(all_scores(queries, weights, keys, format), counts, top)
+
+
+def all_scores(queries: mx.array, weights: mx.array, keys: mx.array, format: RowFormat) -> mx.array:
+    """Of every stored key for every query: (n, rows)."""
     floats = decode_rows(keys, format)
-    parts = [slice(first, first + SCORED_QUERIES) for first in range(0, n, SCORED_QUERIES)]
-    scores = mx.concatenate([index_scores(queries[part], weights[part], floats) for part in parts])
-    return best(scores, counts, top)
+    parts = [slice(first, first + SCORED_QUERIES) for first in range(0, queries.shape[0], SCORED_QUERIES)]
+    return mx.concatenate([index_scores(queries[part], weights[part], floats) for part in parts])
 
 
 def index_scores(queries: mx.array, weights: mx.array, keys: mx.array) -> mx.array:

@@ -20,7 +20,7 @@ def append(table: SpanTable, layer: int, store: int, rows: Tensor) -> None:
     _append[(table.num_rows,)](rows, *tables, table.place(layer, store), **sizes, num_warps=4)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["place"])
 def _append(
     rows,
     starts,

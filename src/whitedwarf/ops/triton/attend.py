@@ -31,16 +31,17 @@ import triton.language as tl
 from torch import Tensor
 
 from whitedwarf.ops.base import RowFormat, RowKind
+from whitedwarf.ops.triton.interpretation import block
 from whitedwarf.ops.triton.operands import operand, remainder, rounded
 from whitedwarf.ops.triton.packing import F16, F32, KINDS, PACKED_KV, PACKED_KV_F16
-from whitedwarf.ops.triton.span_table import WINDOW, SpanTable, row_address
+from whitedwarf.ops.triton.span_table import WINDOW, SpanTable
 from whitedwarf.ops.triton.specimen import Specimen
 
-FEW_ROWS, MANY_ROWS = 16, 96
+FEW_ROWS, MANY_ROWS = 16, block(96, 16)
 FEW_KEYS, SOME_KEYS = 32, 192  # keys of a part, if MAX_PARTS of them are enough
 MAX_PARTS = 32
 NUM_PARTS = tl.constexpr(MAX_PARTS)
-MAX_PIECE = 128  # dims at once: more numbers than that do not fit into the registers beside the outputs
+FEW_DIMS, MANY_DIMS = 64, 128  # dims at once: more numbers do not fit into the registers beside the outputs
 NUM_PARTS = tl.constexpr(MAX_PARTS)
 LOG2_E = 1.4426950408889634
 PER_NATURAL = tl.constexpr(LOG2_E)
@@ -81,30 +82,46 @@ def attend(
     seen = positions, positions if counts is None else counts, positions if picked is None else picked
     both = {"HEADS": heads, "DIMS": dims, "ROPE": format.rope_dims, "PART_KEYS": part_keys}
     both |= {"WINDOW": window, "TOP": top, "HAS_COUNTS": counts is not None}
-    sizes = _program_sizes(heads, is_few) | {"IS_WHOLE": is_many} | _row_sizes(format)
+    sizes = _program_sizes(heads, is_few, _is_wide(queries.device)) | {"IS_WHOLE": is_many}
+    sizes |= _row_sizes(format, FEW_DIMS if is_few else MANY_DIMS)
     grid = (n, parts, triton.cdiv(heads, sizes["OWN_HEADS"]))
     inputs = queries, rows, *seen, sinks, turns, sums, tops
     _attend[grid](*inputs, *tables, *place, dims**-0.5 * LOG2_E, **both, **sizes, num_warps=8, num_stages=1)
     if not is_many:
-        widths = {"PARTS": parts, "PARTS_WIDTH": triton.next_power_of_2(parts), "WIDTH": triton.next_power_of_2(dims)}
-        _join[(n, heads)](sums, tops, *seen[:2], sinks, turns, out, **both, **widths, num_warps=4)
+        widths = {"PARTS_WIDTH": max(8, triton.next_power_of_2(parts)), "WIDTH": triton.next_power_of_2(dims)}
+        joined_heads = block(1, 8)
+        _join[(n, triton.cdiv(heads, joined_heads))](
+            sums, tops, *seen[:2], sinks, turns, out, parts, **both, **widths, OWN_HEADS=joined_heads, num_warps=4
+        )
     return out
 
 
-def _program_sizes(heads: int, is_few: bool) -> dict[str, Any]:
-    """How many heads and keys at a time: 16 heads are the least that tensor cores take."""
+def _program_sizes(heads: int, is_few: bool, is_wide: bool) -> dict[str, Any]:
+    """How many heads and keys at a time: 16 heads are the least that tensor cores take, 64 what Hopper's like best."""
     own = max(16, triton.next_power_of_2(heads))
-    if is_few:
-        return {"OWN_HEADS": min(16, own), "KEYS": 32, "IS_PRECISE": True}
+    if is_few or not is_wide:
+        return {"OWN_HEADS": min(16, own), "KEYS": 32, "IS_PRECISE": is_few}
     return {"OWN_HEADS": min(64, own), "KEYS": 64, "IS_PRECISE": False}
 
 
-def _row_sizes(format: RowFormat) -> dict[str, Any]:
+def _is_wide(device: torch.device) -> bool:
+    """Whether 64 heads fit into one program: that takes 128 KiB of shared memory, and Hopper's way of multiplying."""
+    if device.type != "cuda":
+        return True  # interpreted: as where it is fast
+    return torch.version.hip is None and torch.cuda.get_device_capability(device)[0] == 9
+
+
+def _row_sizes(format: RowFormat, most_dims: int) -> dict[str, Any]:
     """A row cut into pieces of powers of two, the last of them its rotary tail."""
-    plain = format.dims - format.rope_dims
-    small = plain % MAX_PIECE
-    pieces = [MAX_PIECE] * (plain // MAX_PIECE) + [1 << bit for bit in (6, 5, 4) if small & 1 << bit]
-    pieces += [format.rope_dims]
+    plain, rope = format.dims - format.rope_dims, format.rope_dims
+    if plain % 16 or rope < 16 or rope & (rope - 1):
+        raise ValueError(
+            f"expected a multiple of 16 plain dims and a rotary tail of 16, 32, 64, ...; got {plain} and {rope}. "
+            "Such a model needs the plain torch backend"
+        )
+    small = plain % most_dims
+    pieces = [most_dims] * (plain // most_dims) + [1 << bit for bit in (6, 5, 4) if small & 1 << bit]
+    pieces += [rope]
     return {
         "KIND": KINDS[format.kind],
         "ROW_BYTES": format.row_bytes,
@@ -132,7 +149,7 @@ def _keys_of_a_part(num_keys, PART_KEYS: tl.constexpr):
     return tl.maximum(1, tl.cdiv(num_keys, NUM_PARTS * PART_KEYS)) * PART_KEYS
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["place", "num_spans"])
 def _attend(
     queries,
     rows,
@@ -186,6 +203,7 @@ def _attend(
     end = tl.minimum(begin + own_keys, recent + pooled)
     if begin >= end:
         return
+    new_rows = rows.to(tl.int64) + (first_row - start).to(tl.int64) * ROW_BYTES  # address that row 0 would have
     pooled_rows = tl.load(bases + place + 3 * num_spans + span)  # ROWS lies 3 stores behind WINDOW
     q_places = queries + (row.to(tl.int64) * HEADS + head[:, None]) * DIMS
     is_head = head[:, None] < HEADS
@@ -201,16 +219,18 @@ def _attend(
         else:
             q_rounded = operand(q)  # as it was loaded: from registers it would be multiplied, and they are few
         q_high = q_high + (q_rounded,)
-        outputs = outputs + (tl.zeros((OWN_HEADS, PIECES[i]), tl.float32),)
+        outputs = outputs + (tl.full((OWN_HEADS, PIECES[i]), 0.0, tl.float32),)
     top, whole = tl.full((OWN_HEADS,), float("-inf"), tl.float32), tl.zeros((OWN_HEADS,), tl.float32)
     for first in range(begin, end, KEYS):
         key = first + tl.arange(0, KEYS)
         chosen = key - recent
         if TOP > 0:
             chosen = tl.load(picked + row * TOP + chosen, mask=(key >= recent) & (key < end), other=0)
-        old = row_address(rows, old_rows, position + 1 - recent + key, start, first_row, ROW_BYTES)
-        address = tl.where(key < recent, old, pooled_rows + chosen.to(tl.int64) * ROW_BYTES)
-        address = tl.where(key < end, address, own_row)[:, None]  # some row that is there
+        index = tl.where(key < recent, position + 1 - recent + key, chosen)
+        index = tl.where(key < end, index, position)  # some row that is there
+        is_new = (key >= end) | ((key < recent) & (index >= start))
+        base = tl.where(is_new, new_rows, tl.where(key < recent, old_rows, pooled_rows))
+        address = (base + index.to(tl.int64) * ROW_BYTES)[:, None]
         scores = tl.zeros((OWN_HEADS, KEYS), tl.float32)
         k_high, k_low = (), ()
         for i in tl.static_range(len(PIECES)):
@@ -264,7 +284,7 @@ def _attend(
         tl.store(sums + place_of_sums[:, None] * DIMS + column, output, mask=is_head)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["parts"])
 def _join(
     sums,
     tops,
@@ -273,6 +293,7 @@ def _join(
     sinks,
     turns,
     out,
+    parts,
     HEADS: tl.constexpr,
     DIMS: tl.constexpr,
     ROPE: tl.constexpr,
@@ -280,35 +301,39 @@ def _join(
     WINDOW: tl.constexpr,
     TOP: tl.constexpr,
     HAS_COUNTS: tl.constexpr,
-    PARTS: tl.constexpr,
     PARTS_WIDTH: tl.constexpr,
     WIDTH: tl.constexpr,
+    OWN_HEADS: tl.constexpr,
 ):
-    """A head of a query: its parts in order, and the sink."""
-    row, head = tl.program_id(0), tl.program_id(1)
+    """OWN_HEADS heads of a query: their parts in order, and the sink."""
+    row = tl.program_id(0)
+    head = tl.program_id(1) * OWN_HEADS + tl.arange(0, OWN_HEADS)
     recent, pooled = _num_keys(tl.load(positions + row), counts, row, WINDOW, TOP, HAS_COUNTS)
     num_parts = tl.cdiv(recent + pooled, _keys_of_a_part(recent + pooled, PART_KEYS))
-    sink = tl.load(sinks + head) * PER_NATURAL
-    first = row.to(tl.int64) * (PARTS * HEADS) + head
-    part = tl.arange(0, PARTS_WIDTH)
-    top = tl.load(tops + 2 * (first + part * HEADS), mask=part < num_parts, other=float("-inf"))
-    best = tl.maximum(tl.max(top, axis=0), sink)
-    weights = tl.load(tops + 2 * (first + part * HEADS) + 1, mask=part < num_parts, other=0.0)
-    whole = tl.sum(weights * tl.exp2(top - best), axis=0) + tl.exp2(sink - best)
+    sink = tl.load(sinks + head, mask=head < HEADS, other=0.0) * PER_NATURAL
+    first = (row.to(tl.int64) * (parts * HEADS) + head)[:, None]
+    part = tl.arange(0, PARTS_WIDTH)[None, :]
+    is_part = (part < num_parts) & (head[:, None] < HEADS)
+    top = tl.load(tops + 2 * (first + part * HEADS), mask=is_part, other=float("-inf"))
+    best = tl.maximum(tl.max(top, axis=1), sink)
+    weights = tl.load(tops + 2 * (first + part * HEADS) + 1, mask=is_part, other=0.0)
+    whole = tl.sum(weights * tl.exp2(top - best[:, None]), axis=1) + tl.exp2(sink - best)
     column = tl.arange(0, WIDTH)
-    x = tl.zeros((WIDTH,), tl.float32)
-    for i in tl.static_range(0, PARTS, 8):
-        own = i + tl.arange(0, 8)
-        share = tl.exp2(tl.load(tops + 2 * (first + own * HEADS), mask=own < num_parts, other=float("-inf")) - best)
-        is_there = (own[:, None] < num_parts) & (column[None, :] < DIMS)
-        values = tl.load(sums + (first + own[:, None] * HEADS) * DIMS + column[None, :], mask=is_there, other=0.0)
-        x += tl.sum(values * share[:, None], axis=0)
+    x = tl.zeros((OWN_HEADS, WIDTH), tl.float32)
+    for i in tl.static_range(0, PARTS_WIDTH, 8):
+        own = i + tl.arange(0, 8)[None, :]
+        is_own = (own < num_parts) & (head[:, None] < HEADS)
+        share = tl.exp2(tl.load(tops + 2 * (first + own * HEADS), mask=is_own, other=float("-inf")) - best[:, None])
+        is_there = is_own[:, :, None] & (column[None, None, :] < DIMS)
+        places = (first + own * HEADS)[:, :, None] * DIMS + column[None, None, :]
+        x += tl.sum(tl.load(sums + places, mask=is_there, other=0.0) * share[:, :, None], axis=1)
     pair = tl.arange(0, WIDTH // 2) - (DIMS - ROPE) // 2
     is_tail = (pair >= 0) & (pair < ROPE // 2)
     turn = turns + row.to(tl.int64) * ROPE + 2 * pair
     cos, sin = tl.load(turn, mask=is_tail, other=1.0), tl.load(turn + 1, mask=is_tail, other=0.0)
-    y = tl.reshape(_turned_back(tl.reshape(x / whole, (1, WIDTH)), cos[None, :], sin[None, :], 1, WIDTH), (WIDTH,))
-    tl.store(out + (row.to(tl.int64) * HEADS + head) * DIMS + column, y, mask=column < DIMS)
+    y = _turned_back(x / whole[:, None], cos[None, :], sin[None, :], OWN_HEADS, WIDTH)
+    places_of_heads = (row.to(tl.int64) * HEADS + head)[:, None] * DIMS + column[None, :]
+    tl.store(out + places_of_heads, y, mask=(head[:, None] < HEADS) & (column[None, :] < DIMS))
 
 
 @triton.jit
@@ -343,8 +368,9 @@ def _packed_piece(address, OFFSET: tl.constexpr, SIZE: tl.constexpr, PLAIN: tl.c
     odd = ((words & 0x7F007F00) >> 1) | (words & 0x80008000)
     first, third = _half(even) * factor, _half(even >> 16) * factor
     second, fourth = _half(odd) * factor, _half(odd >> 16) * factor
-    pairs = tl.join(tl.join(rounded(first), rounded(third)), tl.join(rounded(second), rounded(fourth)))
-    return tl.reshape(pairs, (address.shape[0], SIZE))
+    pairs = tl.join(tl.join(first, third), tl.join(second, fourth))
+    # rounded last: Triton 3.6 fails where an operand in shared memory comes straight from a reshape
+    return rounded(tl.reshape(pairs, (address.shape[0], SIZE)))
 
 
 @triton.jit
@@ -372,12 +398,15 @@ def _piece(
     return numbers
 
 
-def _specimen(name: str, is_few: bool, is_many: bool, top: int = 0, kind: RowKind = RowKind.PACKED_KV) -> Specimen:
+def _specimen(
+    name: str, is_few: bool, is_many: bool, top: int = 0, kind: RowKind = RowKind.PACKED_KV, is_wide: bool = True
+) -> Specimen:
     pointers = dict.fromkeys(("queries", "sinks", "turns", "sums", "tops"), "*fp32") | {"rows": "*u8", "bases": "*i64"}
     pointers |= {} if is_few else {"queries": "*bf16"}
     ints = ("positions", "counts", "picked", "starts", "row_starts", "span_of_row", "fresh")
     signature = pointers | dict.fromkeys(ints, "*i32") | {"place": "i32", "num_spans": "i32", "scale": "fp32"}
-    sizes = _program_sizes(64, is_few) | {"IS_WHOLE": is_many} | _row_sizes(RowFormat(kind, 512, 64))
+    sizes = _program_sizes(64, is_few, is_wide) | {"IS_WHOLE": is_many}
+    sizes |= _row_sizes(RowFormat(kind, 512, 64), FEW_DIMS if is_few else MANY_DIMS)
     constants = _BOTH | sizes | {"TOP": top, "PART_KEYS": FEW_KEYS if is_few else SOME_KEYS}
     # where not few, numbers that follow from a thread's place alone are kept in local memory and read again
     return Specimen(name, _attend, signature, constants, num_warps=8, num_stages=1, is_hot=is_few and top > 0)
@@ -385,13 +414,15 @@ def _specimen(name: str, is_few: bool, is_many: bool, top: int = 0, kind: RowKin
 
 _BOTH = {"HEADS": 64, "DIMS": 512, "ROPE": 64, "PART_KEYS": FEW_KEYS, "WINDOW": 128, "HAS_COUNTS": True}
 _PARTS = dict.fromkeys(("sums", "tops", "sinks", "turns", "out"), "*fp32") | {"positions": "*i32", "counts": "*i32"}
-_TWENTY = {"TOP": 512, "PARTS": 20, "PARTS_WIDTH": 32, "WIDTH": 512}
+_PARTS |= {"parts": "i32"}
+_TWENTY = {"TOP": 512, "PARTS_WIDTH": 32, "WIDTH": 512, "OWN_HEADS": 1}
 SPECIMENS = (
     _specimen("attend few picked", True, False, top=512),
     _specimen("attend few counted", True, False),
     _specimen("attend some picked", False, False, top=512),
     _specimen("attend many picked", False, True, top=512),
     _specimen("attend many counted", False, True),
+    _specimen("attend many picked, not Hopper", False, True, top=512, is_wide=False),
     _specimen("attend few f16", True, False, kind=RowKind.F16),
     Specimen("attend join 20", _join, _PARTS, _BOTH | _TWENTY),
 )

@@ -155,7 +155,7 @@ def plan(types: Sequence[GgmlType], outs: Sequence[int], columns: int, groups: i
 
 def _rows(type: GgmlType, columns: int, out: int, groups: int, num_warps: int) -> int:
     wanted = max(1, round(WARP_BYTES * num_warps / type.row_bytes(columns)))
-    rows = block(min(MOST_ROWS.get(type, 8), 1 << wanted.bit_length() - 1), min(64, triton.next_power_of_2(out)))
+    rows = block(min(MOST_ROWS.get(type, 8), 1 << wanted.bit_length() - 1), min(1024, triton.next_power_of_2(out)))
     return rows if groups == 1 else min(rows, _largest_power(out // groups))
 
 

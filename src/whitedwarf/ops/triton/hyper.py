@@ -27,6 +27,7 @@ from whitedwarf.ops.triton.interpretation import block
 from whitedwarf.ops.triton.specimen import Specimen
 
 FEW_ROWS = 16  # fewer are multiplied without tensor cores
+ROWS = block(1, 32)  # of a program of the second launch
 PART_WIDTH = 32  # of a row's part: M products, then the sum of squares
 
 
@@ -76,7 +77,9 @@ def hyper_head(
     parts = _parts(streams, mix)
     x = torch.empty((n, width), dtype=torch.float32, device=streams.device)
     constants = _constants(parts, size, width) | {"ITERATIONS": 0}
-    _take_in[(n, 1)](parts, streams, base, scale, norm, x, x, x, rms_epsilon, epsilon, **constants, num_warps=4)
+    _take_in[(triton.cdiv(n, ROWS), 1)](
+        parts, streams, base, scale, norm, x, x, x, n, rms_epsilon, epsilon, **constants, num_warps=4
+    )
     return x
 
 
@@ -121,9 +124,9 @@ def _taken_in(
     x = torch.empty((n, width), dtype=torch.float32, device=streams.device)
     post = torch.empty((n, size), dtype=torch.float32, device=streams.device)
     combination = torch.empty((n, size, size), dtype=torch.float32, device=streams.device)
-    outputs = x, post, combination, rms_epsilon, epsilon
+    outputs = x, post, combination, n, rms_epsilon, epsilon
     constants = _constants(parts, size, width) | {"ITERATIONS": iterations}
-    _take_in[(n, 2)](parts, streams, base, scale, norm, *outputs, **constants, num_warps=4)
+    _take_in[(triton.cdiv(n, ROWS), 2)](parts, streams, base, scale, norm, *outputs, **constants, num_warps=4)
     return x, post, combination
 
 
@@ -135,10 +138,11 @@ def _constants(parts: Tensor, size: int, width: int) -> dict[str, int]:
         "CHUNKS": chunks,
         "CHUNKS_WIDTH": triton.next_power_of_2(chunks),
         "WIDTH": triton.next_power_of_2(width),
+        "ROWS": ROWS,
     }
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n"])
 def _put_back_and_mix(
     streams,
     output,
@@ -200,7 +204,7 @@ def _put_back_row(x, streams, output, post, combination, row, dims, end, SIZE: t
     return new
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n"])
 def _take_in(
     parts,
     streams,
@@ -210,6 +214,7 @@ def _take_in(
     x,
     post,
     combination,
+    n,
     rms_epsilon,
     epsilon,
     SIZE: tl.constexpr,
@@ -218,45 +223,51 @@ def _take_in(
     CHUNKS_WIDTH: tl.constexpr,
     WIDTH: tl.constexpr,
     ITERATIONS: tl.constexpr,
+    ROWS: tl.constexpr,
 ):
-    """A row: program 0 mixes the streams, program 1 balances the combination. No iterations: the head's mix."""
-    row, column = tl.program_id(0).to(tl.int64), tl.arange(0, 32)
-    chunk = tl.arange(0, CHUNKS_WIDTH)[:, None]
-    place = (row * CHUNKS + chunk) * 32 + column[None, :]
-    mixes = tl.sum(tl.load(parts + place, mask=chunk < CHUNKS, other=0.0), axis=0)
+    """ROWS rows: program 0 mixes the streams, program 1 balances the combination. No iterations: the head's mix."""
+    row, column = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS), tl.arange(0, 32)[None, :]
+    is_row = (row < n)[:, None]
+    chunk = tl.arange(0, CHUNKS_WIDTH)[None, :, None]
+    place = (row[:, None, None] * CHUNKS + chunk) * 32 + column[:, None, :]
+    mixes = tl.sum(tl.load(parts + place, mask=is_row[:, :, None] & (chunk < CHUNKS), other=0.0), axis=1)
     num_mixes: tl.constexpr = SIZE if ITERATIONS == 0 else 2 * SIZE + SIZE * SIZE
-    mean_square = tl.sum(tl.where(column == num_mixes, mixes, 0.0), axis=0) / (SIZE * DIMS)
+    mean_square = tl.sum(tl.where(column == num_mixes, mixes, 0.0), axis=1)[:, None] / (SIZE * DIMS)
     kind = tl.minimum(column // SIZE, 0 if ITERATIONS == 0 else 2)
-    is_mix = column < num_mixes
-    scales = tl.load(scale + kind, mask=is_mix, other=0.0)
-    logits = mixes * (1 / tl.sqrt(mean_square + rms_epsilon)) * scales + tl.load(base + column, mask=is_mix, other=0.0)
+    scales = tl.load(scale + kind, mask=column < num_mixes, other=0.0)
+    shifts = tl.load(base + column, mask=column < num_mixes, other=0.0)
+    logits = mixes * (1 / tl.sqrt(mean_square + rms_epsilon)) * scales + shifts
     gates = 1 / (1 + tl.exp(tl.minimum(-logits, 80.0)))
     if tl.program_id(1) == 0:
-        dims = tl.arange(0, WIDTH)
-        mixed = tl.zeros((WIDTH,), tl.float32)
+        dims = tl.arange(0, WIDTH)[None, :]
+        is_own = is_row & (dims < DIMS)
+        mixed = tl.zeros((ROWS, WIDTH), tl.float32)
         for stream in tl.static_range(SIZE):
-            weight = tl.sum(tl.where(column == stream, gates, 0.0), axis=0) + epsilon
-            own = streams + (row * SIZE + stream) * DIMS
-            mixed += weight * tl.load(own + dims, mask=dims < DIMS, other=0.0)
-        inverse = 1 / tl.sqrt(tl.sum(mixed * mixed, axis=0) / DIMS + rms_epsilon)
-        result = mixed * inverse * tl.load(norm + dims, mask=dims < DIMS, other=0.0)
-        tl.store(x + row * DIMS + dims, result, mask=dims < DIMS)
+            weight = tl.sum(tl.where(column == stream, gates, 0.0), axis=1)[:, None] + epsilon
+            own = streams + (row[:, None] * SIZE + stream) * DIMS
+            mixed += weight * tl.load(own + dims, mask=is_own, other=0.0)
+        inverse = 1 / tl.sqrt(tl.sum(mixed * mixed, axis=1) / DIMS + rms_epsilon)
+        result = mixed * inverse[:, None] * tl.load(norm + dims, mask=dims < DIMS, other=0.0)
+        tl.store(x + row[:, None] * DIMS + dims, result, mask=is_own)
     else:
-        is_post = (column >= SIZE) & (column < 2 * SIZE)
-        tl.store(post + row * SIZE + column - SIZE, 2 * gates, mask=is_post)
+        is_post = is_row & (column >= SIZE) & (column < 2 * SIZE)
+        tl.store(post + row[:, None] * SIZE + column - SIZE, 2 * gates, mask=is_post)
         balanced = _balanced(logits, column, epsilon, SIZE, ITERATIONS)
         for i in tl.static_range(SIZE * SIZE):
-            tl.store(combination + row * SIZE * SIZE + i, balanced[i])
+            tl.store(combination + row * SIZE * SIZE + i, balanced[i], mask=row < n)
 
 
 @triton.jit
 def _balanced(logits, column, epsilon, SIZE: tl.constexpr, ITERATIONS: tl.constexpr):
-    """The numbers behind the first 2 SIZE of `logits` as a (source, destination) matrix, nearly doubly stochastic."""
+    """The numbers behind the first 2 SIZE of `logits` as a (source, destination) matrix, nearly doubly stochastic.
+
+    Every number of the matrix is a tensor (ROWS,) of its own.
+    """
     c = ()
     for j in tl.static_range(SIZE):
         row = ()
         for k in tl.static_range(SIZE):
-            row = row + (tl.sum(tl.where(column == 2 * SIZE + j * SIZE + k, logits, 0.0), axis=0),)
+            row = row + (tl.sum(tl.where(column == 2 * SIZE + j * SIZE + k, logits, 0.0), axis=1),)
         top = row[0]
         for k in tl.static_range(1, SIZE):
             top = tl.maximum(top, row[k])
@@ -304,12 +315,12 @@ def _column_sums_divided(c, epsilon, SIZE: tl.constexpr):
 
 _FIRST = dict.fromkeys(("streams", "output", "post", "combination", "mix", "parts"), "*fp32") | {"n": "i32"}
 _SECOND = dict.fromkeys(("parts", "streams", "base", "scale", "norm", "x", "post", "combination"), "*fp32")
-_SECOND |= {"rms_epsilon": "fp32", "epsilon": "fp32"}
+_SECOND |= {"n": "i32", "rms_epsilon": "fp32", "epsilon": "fp32"}
 _SIZES = {"SIZE": 4, "DIMS": 4096}
 _BOTH = _SIZES | {"MIXES": 24, "IS_OUT": True}
 _ONE, _FEW = {"CHUNK": 32, "ROWS": 1, "REPEATS": 1}, {"CHUNK": 32, "ROWS": 4, "REPEATS": 1}
 _MANY = {"CHUNK": 64, "ROWS": 4, "REPEATS": 8}
-_HEAD = _SIZES | {"CHUNKS": 128, "CHUNKS_WIDTH": 128, "WIDTH": 4096, "ITERATIONS": 0}
+_HEAD = _SIZES | {"CHUNKS": 128, "CHUNKS_WIDTH": 128, "WIDTH": 4096, "ITERATIONS": 0, "ROWS": 1}
 SPECIMENS = (
     Specimen("hyper put back and mix n1", _put_back_and_mix, _FIRST, _BOTH | _ONE),
     Specimen("hyper put back and mix n15", _put_back_and_mix, _FIRST, _BOTH | _FEW),

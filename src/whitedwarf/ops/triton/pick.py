@@ -88,7 +88,7 @@ def _choose(counts: Tensor, scores: Tensor, picked: Tensor, slice: tuple[int, in
     _choose_best[(end - begin,)](counts, scores, picked, begin, most, **sizes, num_warps=8)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["place", "blocks", "most", "begin", "end"])
 def _score_keys(
     queries,
     weights,
@@ -176,7 +176,7 @@ def _two_numbers(words, factor):
     return rounded(low * factor), rounded(high * factor)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["begin", "most"])
 def _choose_best(
     counts,
     scores,

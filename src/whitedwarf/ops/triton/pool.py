@@ -52,7 +52,7 @@ def pool(
     _pool[grid](values, gates, ape, norm, turns, *tables, *own, **sizes, num_warps=4)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["place", "num_spans"])
 def _pool(
     values,
     gates,

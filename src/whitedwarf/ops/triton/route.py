@@ -72,7 +72,7 @@ def _logit_parts(x: Tensor, gate: Tensor) -> Tensor:
     return parts
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n"])
 def _few_logits(
     x,
     gate,
@@ -97,7 +97,7 @@ def _few_logits(
         tl.store(parts + place, products, mask=expert < tl.where(row < n, EXPERTS, 0))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n"])
 def _many_logits(
     x,
     gate,

@@ -28,10 +28,13 @@ from whitedwarf.ops.triton.packing import (
 from whitedwarf.ops.triton.specimen import Specimen
 
 
-def query(x: Tensor, heads: int, turns: Tensor, epsilon: float) -> Tensor:
-    """(n, H d) -> (n, H, d): weightless RMS norm per head, then the rotary tail turned."""
+def query(x: Tensor, heads: int, turns: Tensor, epsilon: float, dtype: torch.dtype = torch.float32) -> Tensor:
+    """(n, H d) -> (n, H, d): weightless RMS norm per head, then the rotary tail turned.
+
+    As bf16 where `attend` would round them anyway: it halves what is written and read.
+    """
     n, dims = len(x), x.shape[1] // heads
-    out = torch.empty((n, heads, dims), dtype=torch.float32, device=x.device)
+    out = torch.empty((n, heads, dims), dtype=dtype, device=x.device)
     per_program = block(1, 8)
     grid = (n, triton.cdiv(heads, per_program))
     width = triton.next_power_of_2(dims)
