@@ -24,7 +24,7 @@ CHUNK_COLUMNS = {
     GgmlType.MXFP4: 32,
     GgmlType.Q4_K: 32,
     GgmlType.Q2_K: 64,
-    GgmlType.IQ2_XXS: 32,
+    GgmlType.IQ2_XXS: 64,
 }
 
 
@@ -35,36 +35,76 @@ def chunk_columns(kind: int) -> int:
 
 
 @triton.jit
-def dot(kind: tl.constexpr, a, b, c, rows, at, x, x_at, mask, norm, HAS_NORM: tl.constexpr, COLUMNS: tl.constexpr):
-    """rows (r,) of the weight, chunks at (t,) of a row, x_at (n,) where rows of x begin, mask (n,) -> (r, n, t)."""
-    zero = tl.zeros([rows.shape[0], x_at.shape[0], at.shape[0]], tl.float32)
-    zero_sum = tl.zeros([x_at.shape[0], at.shape[0]], tl.float32)
-    xs = x + x_at[:, None]
+def dot(
+    kind: tl.constexpr,
+    planes,
+    first_row,
+    last_row,
+    R: tl.constexpr,
+    first,
+    T: tl.constexpr,
+    x,
+    count,
+    N: tl.constexpr,
+    STRIDE: tl.constexpr,
+    norm,
+    HAS_NORM: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    """(R, N, T): rows from first_row on, none behind last_row, times `count` rows of x that are STRIDE apart.
+
+    Of chunks first .. first + T - 1; rows of x behind the count count as zeros.
+    """
+    zero = tl.zeros([R, N, T], tl.float32)
+    zero_sum = tl.zeros([N, T], tl.float32)
+    quads = (x, count, first, norm)
     if kind == F32:
-        return _f32(zero, a, rows, at, xs, mask, norm, HAS_NORM, COLUMNS)
+        w = four_words(kind, planes[0], first_row, last_row, R, first, T, COLUMNS)
+        result = _add(zero, w, _quad(kind, quads, 0, N, T, STRIDE, HAS_NORM))
     elif kind == F16 or kind == BF16:
-        return _halves(kind, zero, a, rows, at, xs, mask, norm, HAS_NORM, COLUMNS)
+        result = _halves(kind, zero, planes, first_row, last_row, quads, R, T, N, STRIDE, HAS_NORM, COLUMNS)
     elif kind == Q8_0:
-        return _q8_0(zero, a, b, rows, at, xs, mask, norm, HAS_NORM, COLUMNS)
+        result = _q8_0(kind, zero, planes, first_row, last_row, quads, R, T, N, STRIDE, HAS_NORM, COLUMNS)
     elif kind == MXFP4:
-        return _mxfp4(zero, a, b, rows, at, xs, mask, norm, HAS_NORM, COLUMNS)
+        result = _mxfp4(kind, zero, planes, first_row, last_row, quads, R, T, N, STRIDE, HAS_NORM, COLUMNS)
     elif kind == Q4_K:
-        return _q4_k(zero, zero_sum, a, b, c, rows, at, xs, mask, norm, HAS_NORM, COLUMNS)
+        result = _q4_k(kind, zero, zero_sum, planes, first_row, last_row, quads, R, T, N, STRIDE, HAS_NORM, COLUMNS)
     elif kind == Q2_K:
-        return _q2_k(zero, zero_sum, a, b, c, rows, at, xs, mask, norm, HAS_NORM, COLUMNS)
+        result = _q2_k(kind, zero, zero_sum, planes, first_row, last_row, quads, R, T, N, STRIDE, HAS_NORM, COLUMNS)
     else:
-        return _iq2_xxs(zero, a, b, c, rows, at, xs, mask, norm, HAS_NORM, COLUMNS)
+        result = _iq2_xxs(kind, zero, planes, first_row, last_row, quads, R, T, N, STRIDE, HAS_NORM, COLUMNS)
+    return result
 
 
 @triton.jit
-def _quad(xs, columns, mask, norm, HAS_NORM: tl.constexpr):
-    """Four columns of x, times the norm's weights: xs (n, 1), columns (t,) -> four (n, t)."""
-    inner = tl.arange(0, 4)
-    at = columns[None, :, None] + inner[None, None, :]
-    values = tl.load(xs[:, :, None] + at, mask=mask[:, None, None], other=0.0)
+def first_column(kind: tl.constexpr, at):
+    """Where the columns of chunks begin: those of Q4_K and Q2_K take a half of 32 columns here and there."""
+    if kind == Q4_K:
+        return at // 2 * 64 + at % 2 * 16
+    elif kind == Q2_K:
+        return at // 2 * 128 + at % 2 * 16
+    else:
+        return at * chunk_columns(kind)
+
+
+@triton.jit
+def _quad(
+    kind: tl.constexpr,
+    quads,
+    offset: tl.constexpr,
+    N: tl.constexpr,
+    T: tl.constexpr,
+    STRIDE: tl.constexpr,
+    HAS_NORM: tl.constexpr,
+):
+    """Four columns of x at an offset in each chunk, times the norm's weights -> four (N, T)."""
+    x, count, first, norm = quads
+    flat = tl.arange(0, N * T)
+    columns = first_column(kind, first + flat % T)[:, None] + offset + tl.arange(0, 4)[None, :]
+    values = tl.load(x + (flat // T * STRIDE)[:, None] + columns, mask=(flat // T < count)[:, None], other=0.0)
     if HAS_NORM:
-        values *= tl.load(norm + at)
-    return quarters(values)
+        values *= tl.load(norm + columns)
+    return quarters(tl.reshape(values, [N, T, 4]))
 
 
 @triton.jit
@@ -80,26 +120,60 @@ def _sum(x):
     return (x[0] + x[1]) + (x[2] + x[3])
 
 
-@triton.jit
-def four_words(a, chunks):
-    """The four words of each chunk (r, t) -> four (r, t)."""
-    return quarters(tl.load(a + chunks[:, :, None] * 4 + tl.arange(0, 4)[None, None, :]))
+# Loads are written so that their last axis alone is seen to be contiguous, or that they have one axis: where two axes
+# look alike, older compilers take the first for the inner one, and move everything between threads.
 
 
 @triton.jit
-def _f32(zero, a, rows, at, xs, mask, norm, HAS_NORM: tl.constexpr, COLUMNS: tl.constexpr):
-    w = four_words(a, rows[:, None] * (COLUMNS // 4) + at[None, :])
-    return _add(zero, w, _quad(xs, at * 4, mask, norm, HAS_NORM))
+def four_words(
+    kind: tl.constexpr, a, first_row, last_row, R: tl.constexpr, first, T: tl.constexpr, COLUMNS: tl.constexpr
+):
+    """The four words of each chunk -> four (R, T)."""
+    rows = tl.minimum(first_row + tl.arange(0, R), last_row)
+    at = rows[:, None] * (COLUMNS // chunk_columns(kind) * 4) + (first * 4 + tl.arange(0, 4 * T))[None, :]
+    return quarters(tl.reshape(tl.load(a + at), [R, T, 4]))
 
 
 @triton.jit
-def _halves(kind: tl.constexpr, zero, a, rows, at, xs, mask, norm, HAS_NORM: tl.constexpr, COLUMNS: tl.constexpr):
-    w = four_words(a, rows[:, None] * (COLUMNS // 8) + at[None, :])
+def small_part(
+    plane,
+    first_row,
+    last_row,
+    R: tl.constexpr,
+    first,
+    T: tl.constexpr,
+    ROW: tl.constexpr,
+    CHUNKS: tl.constexpr,
+    STEP: tl.constexpr,
+    OFFSET: tl.constexpr,
+):
+    """What chunks share, (R, T): element chunk // CHUNKS * STEP + OFFSET of rows of ROW elements."""
+    flat = tl.arange(0, R * T)
+    row = tl.minimum(first_row + flat // T, last_row)
+    return tl.reshape(tl.load(plane + row * ROW + (first + flat % T) // CHUNKS * STEP + OFFSET), [R, T])
+
+
+@triton.jit
+def _halves(
+    kind: tl.constexpr,
+    zero,
+    planes,
+    first_row,
+    last_row,
+    quads,
+    R: tl.constexpr,
+    T: tl.constexpr,
+    N: tl.constexpr,
+    STRIDE: tl.constexpr,
+    HAS_NORM: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    w = four_words(kind, planes[0], first_row, last_row, R, quads[2], T, COLUMNS)
     total = zero
     for i in tl.static_range(2):
         low, high = w[2 * i], w[2 * i + 1]
         four = (low_of(kind, low), high_of(kind, low), low_of(kind, high), high_of(kind, high))
-        total = _add(total, four, _quad(xs, at * 8 + 4 * i, mask, norm, HAS_NORM))
+        total = _add(total, four, _quad(kind, quads, 4 * i, N, T, STRIDE, HAS_NORM))
     return total
 
 
@@ -122,25 +196,49 @@ def high_of(kind: tl.constexpr, words):
 
 
 @triton.jit
-def _q8_0(zero, a, b, rows, at, xs, mask, norm, HAS_NORM: tl.constexpr, COLUMNS: tl.constexpr):
-    chunks = rows[:, None] * (COLUMNS // 16) + at[None, :]
-    w = four_words(a, chunks)
-    scales = tl.load(b + chunks // 2).to(tl.float32)
+def _q8_0(
+    kind: tl.constexpr,
+    zero,
+    planes,
+    first_row,
+    last_row,
+    quads,
+    R: tl.constexpr,
+    T: tl.constexpr,
+    N: tl.constexpr,
+    STRIDE: tl.constexpr,
+    HAS_NORM: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    w = four_words(kind, planes[0], first_row, last_row, R, quads[2], T, COLUMNS)
+    scales = small_part(planes[1], first_row, last_row, R, quads[2], T, COLUMNS // 32, 2, 1, 0).to(tl.float32)
     total = zero
     for i in tl.static_range(4):
-        total = _add(total, four_signed(w[i]), _quad(xs, at * 16 + 4 * i, mask, norm, HAS_NORM))
+        total = _add(total, four_signed(w[i]), _quad(kind, quads, 4 * i, N, T, STRIDE, HAS_NORM))
     return total * scales[:, None, :]
 
 
 @triton.jit
-def _mxfp4(zero, a, b, rows, at, xs, mask, norm, HAS_NORM: tl.constexpr, COLUMNS: tl.constexpr):
-    chunks = rows[:, None] * (COLUMNS // 32) + at[None, :]
-    w = four_words(a, chunks)
-    scales = fp4_scales(tl.load(b + chunks))
+def _mxfp4(
+    kind: tl.constexpr,
+    zero,
+    planes,
+    first_row,
+    last_row,
+    quads,
+    R: tl.constexpr,
+    T: tl.constexpr,
+    N: tl.constexpr,
+    STRIDE: tl.constexpr,
+    HAS_NORM: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    w = four_words(kind, planes[0], first_row, last_row, R, quads[2], T, COLUMNS)
+    scales = fp4_scales(small_part(planes[1], first_row, last_row, R, quads[2], T, COLUMNS // 32, 1, 1, 0))
     total = zero
     for i in tl.static_range(4):
-        total = _add(total, fp4_low(w[i]), _quad(xs, at * 32 + 4 * i, mask, norm, HAS_NORM))
-        total = _add(total, fp4_high(w[i]), _quad(xs, at * 32 + 16 + 4 * i, mask, norm, HAS_NORM))
+        total = _add(total, fp4_low(w[i]), _quad(kind, quads, 4 * i, N, T, STRIDE, HAS_NORM))
+        total = _add(total, fp4_high(w[i]), _quad(kind, quads, 16 + 4 * i, N, T, STRIDE, HAS_NORM))
     return total * scales[:, None, :]
 
 
@@ -173,34 +271,54 @@ def fp4_scales(exponents):
 
 
 @triton.jit
-def _q4_k(zero, zero_sum, a, b, c, rows, at, xs, mask, norm, HAS_NORM: tl.constexpr, COLUMNS: tl.constexpr):
+def _q4_k(
+    kind: tl.constexpr,
+    zero,
+    zero_sum,
+    planes,
+    first_row,
+    last_row,
+    quads,
+    R: tl.constexpr,
+    T: tl.constexpr,
+    N: tl.constexpr,
+    STRIDE: tl.constexpr,
+    HAS_NORM: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
     # chunk 2 p + h of a block: columns 16 h .. of the groups 2 p (low nibbles) and 2 p + 1 (high ones)
-    w = four_words(a, rows[:, None] * (COLUMNS // 32) + at[None, :])
-    blocks = rows[:, None] * (COLUMNS // 256) + (at // 8)[None, :]
-    halves = tl.load(c + blocks)
-    small = tl.load(b + blocks * 3), tl.load(b + blocks * 3 + 1), tl.load(b + blocks * 3 + 2)
-    columns = at // 2 * 64 + at % 2 * 16
+    w = four_words(kind, planes[0], first_row, last_row, R, quads[2], T, COLUMNS)
+    small, halves = q4_k_small(planes, first_row, last_row, R, quads[2], T, COLUMNS)
     low, high, low_sum, high_sum = zero, zero, zero_sum, zero_sum
     for i in tl.static_range(4):
-        x = _quad(xs, columns + 4 * i, mask, norm, HAS_NORM)
+        x = _quad(kind, quads, 4 * i, N, T, STRIDE, HAS_NORM)
         low, low_sum = _add(low, four_sixteenths((w[i] << 3) & 0x78787878), x), low_sum + _sum(x)
-        x = _quad(xs, columns + 32 + 4 * i, mask, norm, HAS_NORM)
+        x = _quad(kind, quads, 32 + 4 * i, N, T, STRIDE, HAS_NORM)
         high, high_sum = _add(high, four_sixteenths((w[i] >> 1) & 0x78787878), x), high_sum + _sum(x)
-    group = (at // 2 % 4 * 2)[None, :]
-    scale, offset = q4_k_scales(small, halves, group)
+    scale, offset = q4_k_scales(small, halves, quads[2], T, 0)
     total = _affine(low, low_sum, 2.0 * scale, 16.0 * scale + offset)
-    scale, offset = q4_k_scales(small, halves, group + 1)
+    scale, offset = q4_k_scales(small, halves, quads[2], T, 1)
     return total + _affine(high, high_sum, 2.0 * scale, 16.0 * scale + offset)
 
 
 @triton.jit
-def q4_k_scales(small, halves, group):
-    """Scale and offset of a group 0..7 from the three words of small scales and the word of two float16."""
+def q4_k_small(planes, first_row, last_row, R: tl.constexpr, first, T: tl.constexpr, COLUMNS: tl.constexpr):
+    """The three words of small scales and the word of two float16 of each chunk's block."""
+    a = small_part(planes[1], first_row, last_row, R, first, T, COLUMNS // 256 * 3, 8, 3, 0)
+    b = small_part(planes[1], first_row, last_row, R, first, T, COLUMNS // 256 * 3, 8, 3, 1)
+    c = small_part(planes[1], first_row, last_row, R, first, T, COLUMNS // 256 * 3, 8, 3, 2)
+    return (a, b, c), small_part(planes[2], first_row, last_row, R, first, T, COLUMNS // 256, 8, 1, 0)
+
+
+@triton.jit
+def q4_k_scales(small, halves, first, T: tl.constexpr, half: tl.constexpr):
+    """Scale and offset of the groups of chunks: of the low nibbles (0) or the high ones (1)."""
+    group = ((first + tl.arange(0, T)) // 2 % 4 * 2 + half)[None, :]
     shift = group % 4 * 8
-    first, second, mixed = small[0] >> shift, small[1] >> shift, small[2] >> shift
+    low, middle, mixed = small[0] >> shift, small[1] >> shift, small[2] >> shift
     is_plain = group < 4
-    scale = tl.where(is_plain, first & 63, (mixed & 15) | ((first >> 2) & 48))
-    offset = tl.where(is_plain, second & 63, ((mixed >> 4) & 15) | ((second >> 2) & 48))
+    scale = tl.where(is_plain, low & 63, (mixed & 15) | ((low >> 2) & 48))
+    offset = tl.where(is_plain, middle & 63, ((mixed >> 4) & 15) | ((middle >> 2) & 48))
     return low_half(halves) * scale.to(tl.float32), high_half(halves) * offset.to(tl.float32)
 
 
@@ -211,19 +329,29 @@ def _affine(total, sums, scale, offset):
 
 
 @triton.jit
-def _q2_k(zero, zero_sum, a, b, c, rows, at, xs, mask, norm, HAS_NORM: tl.constexpr, COLUMNS: tl.constexpr):
+def _q2_k(
+    kind: tl.constexpr,
+    zero,
+    zero_sum,
+    planes,
+    first_row,
+    last_row,
+    quads,
+    R: tl.constexpr,
+    T: tl.constexpr,
+    N: tl.constexpr,
+    STRIDE: tl.constexpr,
+    HAS_NORM: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
     # chunk 2 p + h: columns 16 h .. of four runs of 32, run j in bits 2 j and 2 j + 1
-    w = four_words(a, rows[:, None] * (COLUMNS // 64) + at[None, :])
-    blocks = rows[:, None] * (COLUMNS // 256) + (at // 4)[None, :]
-    halves = tl.load(c + blocks)
-    small = b + blocks * 4 + (at // 2 % 2 * 2)[None, :]
-    pairs = q2_k_pairs(tl.load(small), tl.load(small + 1), at)
-    columns = at // 2 * 128 + at % 2 * 16
+    w = four_words(kind, planes[0], first_row, last_row, R, quads[2], T, COLUMNS)
+    pairs, halves = q2_k_small(planes, first_row, last_row, R, quads[2], T, COLUMNS)
     result = zero
     for j in tl.static_range(4):
         total, sums = zero, zero_sum
         for i in tl.static_range(4):
-            x = _quad(xs, columns + 32 * j + 4 * i, mask, norm, HAS_NORM)
+            x = _quad(kind, quads, 32 * j + 4 * i, N, T, STRIDE, HAS_NORM)
             moved = w[i] << (5 - 2 * j) if j < 3 else w[i] >> 1
             total, sums = _add(total, four_sixteenths(moved & 0x60606060), x), sums + _sum(x)
         scale, offset = q2_k_scales(pairs, halves, j)
@@ -232,10 +360,12 @@ def _q2_k(zero, zero_sum, a, b, c, rows, at, xs, mask, norm, HAS_NORM: tl.conste
 
 
 @triton.jit
-def q2_k_pairs(first, last, at):
-    """Two words of small scales, moved so that bytes 0 and 2 are those of the runs of chunks at (t,)."""
-    shift = (at % 2 * 8)[None, :]
-    return first >> shift, last >> shift
+def q2_k_small(planes, first_row, last_row, R: tl.constexpr, first, T: tl.constexpr, COLUMNS: tl.constexpr):
+    """Two words of small scales, moved so that bytes 0 and 2 are the chunk's, and the word of two float16."""
+    shift = ((first + tl.arange(0, T)) % 2 * 8)[None, :]
+    a = small_part(planes[1], first_row, last_row, R, first, T, COLUMNS // 64, 2, 2, 0)
+    b = small_part(planes[1], first_row, last_row, R, first, T, COLUMNS // 64, 2, 2, 1)
+    return (a >> shift, b >> shift), small_part(planes[2], first_row, last_row, R, first, T, COLUMNS // 256, 4, 1, 0)
 
 
 @triton.jit
@@ -246,20 +376,36 @@ def q2_k_scales(pairs, halves, run: tl.constexpr):
 
 
 @triton.jit
-def _iq2_xxs(zero, a, b, c, rows, at, xs, mask, norm, HAS_NORM: tl.constexpr, COLUMNS: tl.constexpr):
-    chunks = rows[:, None] * (COLUMNS // 32) + at[None, :]
-    codes, words = tl.split(tl.load(a + chunks[:, :, None] * 2 + tl.arange(0, 2)[None, None, :]))
-    scales = iq2_scales(tl.load(b + chunks // 8), words)
-    firsts, lasts = grid_points(codes, c)
-    parities = octet_parities(words)
-    total = zero
-    for i in tl.static_range(4):
-        signs = octet_signs(words, parities, i)
-        four = signed_halves(firsts[i], signs, 15)
-        total = _add(total, four, _quad(xs, at * 32 + 8 * i, mask, norm, HAS_NORM))
-        four = signed_halves(lasts[i], signs, 11)
-        total = _add(total, four, _quad(xs, at * 32 + 8 * i + 4, mask, norm, HAS_NORM))
-    return total * scales[:, None, :]
+def _iq2_xxs(
+    kind: tl.constexpr,
+    zero,
+    planes,
+    first_row,
+    last_row,
+    quads,
+    R: tl.constexpr,
+    T: tl.constexpr,
+    N: tl.constexpr,
+    STRIDE: tl.constexpr,
+    HAS_NORM: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    w = four_words(kind, planes[0], first_row, last_row, R, quads[2], T, COLUMNS)
+    halves = small_part(planes[1], first_row, last_row, R, quads[2], T, COLUMNS // 256, 4, 1, 0)
+    firsts, lasts = grid_points(w[0], w[2], planes[2])
+    result = zero
+    for pair in tl.static_range(2):
+        words = w[2 * pair + 1]
+        parities = octet_parities(words)
+        total = zero
+        for i in tl.static_range(4):
+            signs = octet_signs(words, parities, i)
+            four = signed_halves(firsts[pair][i], signs, 15)
+            total = _add(total, four, _quad(kind, quads, 32 * pair + 8 * i, N, T, STRIDE, HAS_NORM))
+            four = signed_halves(lasts[pair][i], signs, 11)
+            total = _add(total, four, _quad(kind, quads, 32 * pair + 8 * i + 4, N, T, STRIDE, HAS_NORM))
+        result += total * iq2_scales(halves, words)[:, None, :]
+    return result
 
 
 @triton.jit
@@ -269,17 +415,32 @@ def iq2_scales(scales, words):
 
 
 @triton.jit
-def grid_points(codes, table):
-    """Magnitudes of the four octets of codes (r, t): their first and their last four as float16, four int64 (r, t)."""
-    size: tl.constexpr = codes.shape[0] * codes.shape[1] * 4
+def grid_points(first_codes, second_codes, table):
+    """Magnitudes of the octets of two words of codes (r, t), as four float16 in an int64.
+
+    The first four and the last four of each, by word and octet: two of two of four (r, t).
+    """
+    shape: tl.constexpr = [first_codes.shape[0], first_codes.shape[1], 4, 2]
+    indices = tl.reshape(tl.join(_octet_codes(first_codes), _octet_codes(second_codes)), [shape[0] * shape[1] * 8])
+    entries = tl.arange(0, 256)
+    firsts = tl.reshape(tl.gather(tl.load(table + entries), indices, 0), shape)
+    lasts = tl.reshape(tl.gather(tl.load(table + 256 + entries), indices, 0), shape)
+    return _by_octet(firsts), _by_octet(lasts)
+
+
+@triton.jit
+def _octet_codes(codes):
+    """(r, t) -> (r, t, 4)."""
     even = tl.join(codes & 0xFF, (codes >> 16) & 0xFF)
     odd = tl.join((codes >> 8) & 0xFF, (codes >> 24) & 0xFF)
-    indices = tl.reshape(tl.join(even, odd), [size])
-    entries = tl.arange(0, 256)
-    shape: tl.constexpr = [codes.shape[0], codes.shape[1], 4]
-    firsts = tl.gather(tl.load(table + entries), indices, 0)
-    lasts = tl.gather(tl.load(table + 256 + entries), indices, 0)
-    return quarters(tl.reshape(firsts, shape)), quarters(tl.reshape(lasts, shape))
+    return tl.reshape(tl.join(even, odd), [codes.shape[0], codes.shape[1], 4])
+
+
+@triton.jit
+def _by_octet(points):
+    """(r, t, 4, 2) -> two of four (r, t)."""
+    first, second = tl.split(points)
+    return quarters(first), quarters(second)
 
 
 @triton.jit

@@ -10,6 +10,9 @@ an H200 at 4.3 TB/s. The IQ2_XXS is bound by its 5.5 instructions a weight, not 
 16 microseconds, so 22 a layer are to be expected.
 """
 
+import math
+from collections.abc import Sequence
+
 import torch
 import triton
 import triton.language as tl
@@ -22,39 +25,60 @@ from whitedwarf.ops.triton.interpretation import block
 from whitedwarf.ops.triton.specimen import Specimen, Type
 from whitedwarf.ops.twins.products import Block
 
-HIDDEN_ROWS = block(4, 256)  # of gate and of up, a program
-OUTPUT_ROWS = block(8, 512)
-NUM_WARPS = 4
+HIDDEN_ROWS = block(2, 256)  # of gate and of up, a program
+OUTPUT_ROWS = block(4, 512)
 
 
 @triton.jit
 def _row_sums(
-    kind: tl.constexpr, planes, x, x_at, first_row, ROWS: tl.constexpr, COLUMNS: tl.constexpr, R: tl.constexpr
+    kind: tl.constexpr,
+    planes,
+    x,
+    first_row,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    R: tl.constexpr,
+    WARPS: tl.constexpr,
 ):
-    """Rows of a matrix times the vector of x at x_at -> (R, 1)."""
-    held = tl.minimum(first_row + tl.arange(0, R), ROWS - 1)
-    return tl.sum(_chunk_sums(kind, planes, x, x_at, held, COLUMNS), axis=2)
+    """Rows of a matrix times the vector at x -> (R, 1)."""
+    return tl.sum(_chunk_sums(kind, planes, x, first_row, ROWS, COLUMNS, R, WARPS), axis=2)
 
 
 @triton.jit
-def _chunk_sums(kind: tl.constexpr, planes, x, x_at, rows, COLUMNS: tl.constexpr):
+def _chunk_sums(
+    kind: tl.constexpr,
+    planes,
+    x,
+    first_row,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    R: tl.constexpr,
+    WARPS: tl.constexpr,
+):
     """The same, before the sum over the chunks that lie beside each other."""
-    T: tl.constexpr = chunks_at_once(kind, COLUMNS)
+    T: tl.constexpr = chunks_at_once(kind, COLUMNS, WARPS)
     CHUNKS: tl.constexpr = COLUMNS // chunk_columns(kind)
-    places = x_at + tl.zeros([1], tl.int32)
-    mask = places >= 0
-    total = tl.zeros([rows.shape[0], 1, T], tl.float32)
-    for first in tl.static_range(0, CHUNKS, T):
-        at = first + tl.arange(0, T)
-        total += dot(kind, planes[0], planes[1], planes[2], rows, at, x, places, mask, x, False, COLUMNS)
+    total = tl.zeros([R, 1, T], tl.float32)
+    if CHUNKS <= 2 * T:
+        for first in tl.static_range(0, CHUNKS, T):
+            total += dot(kind, planes, first_row, ROWS - 1, R, first, T, x, 1, 1, COLUMNS, x, False, COLUMNS)
+    else:
+        for first in tl.range(0, CHUNKS, T):
+            total += dot(kind, planes, first_row, ROWS - 1, R, first, T, x, 1, 1, COLUMNS, x, False, COLUMNS)
     return total
 
 
 @triton.constexpr_function
-def chunks_at_once(kind: int, columns: int) -> int:
+def chunks_at_once(kind: int, columns: int, warps: int) -> int:
     """As many as there are threads, if a row has them."""
     chunks = columns // CHUNK_COLUMNS[GgmlType(kind)]
-    return min(32 * NUM_WARPS, chunks & -chunks)
+    return min(32 * warps, chunks & -chunks)
+
+
+def warps_for(types: Sequence[GgmlType], columns: int) -> int:
+    """So many that a row has a chunk for every thread: otherwise x would have to be moved between threads."""
+    chunks = [columns // CHUNK_COLUMNS[type] for type in types]
+    return max(1, min(4, min(count & -count for count in chunks) // 32))
 
 
 @triton.jit
@@ -73,16 +97,16 @@ def _hidden(
     limit,
     share,
     x,
-    x_at,
     out,
     first_row,
     HIDDEN: tl.constexpr,
     WIDTH: tl.constexpr,
     R: tl.constexpr,
+    WARPS: tl.constexpr,
 ):
     rows = first_row + tl.arange(0, R)
-    gates = _row_sums(GATE, gate, x, x_at, first_row, HIDDEN, WIDTH, R)
-    ups = _row_sums(UP, up, x, x_at, first_row, HIDDEN, WIDTH, R)
+    gates = _row_sums(GATE, gate, x, first_row, HIDDEN, WIDTH, R, WARPS)
+    ups = _row_sums(UP, up, x, first_row, HIDDEN, WIDTH, R, WARPS)
     values = swiglu(gates, ups, limit) * share
     tl.store(out + rows[:, None] + tl.zeros([1], tl.int32)[None, :], values, mask=(rows < HIDDEN)[:, None])
 
@@ -108,6 +132,7 @@ def hidden_kernel(
     SHARED_HIDDEN: tl.constexpr,
     WIDTH: tl.constexpr,
     R: tl.constexpr,
+    WARPS: tl.constexpr,
     HAS_SLOTS: tl.constexpr,
     HAS_SHARED: tl.constexpr,
 ):
@@ -121,12 +146,12 @@ def hidden_kernel(
         mine = planes_of(KINDS[0], gate, place, HIDDEN * WIDTH), planes_of(KINDS[1], up, place, HIDDEN * WIDTH)
         out, first_row = hidden + pair * HIDDEN, program % tiles * R
         share = tl.load(shares + pair)
-        x_at = pair // K * WIDTH
-        _hidden(KINDS[0], KINDS[1], mine[0], mine[1], limit, share, x, x_at, out, first_row, HIDDEN, WIDTH, R)
+        xs = x + pair // K * WIDTH
+        _hidden(KINDS[0], KINDS[1], mine[0], mine[1], limit, share, xs, out, first_row, HIDDEN, WIDTH, R, WARPS)
     elif HAS_SHARED:
         shared_tiles: tl.constexpr = (SHARED_HIDDEN + R - 1) // R
         row, first_row = (program - pairs * tiles) // shared_tiles, (program - pairs * tiles) % shared_tiles * R
-        out, x_at = hidden + pairs * HIDDEN + row * SHARED_HIDDEN, row * WIDTH
+        out = hidden + pairs * HIDDEN + row * SHARED_HIDDEN
         _hidden(
             SHARED_KINDS[0],
             SHARED_KINDS[1],
@@ -134,13 +159,13 @@ def hidden_kernel(
             shared_up,
             shared_limit,
             1.0,
-            x,
-            x_at,
+            x + row * WIDTH,
             out,
             first_row,
             SHARED_HIDDEN,
             WIDTH,
             R,
+            WARPS,
         )
 
 
@@ -160,6 +185,7 @@ def down_kernel(
     SHARED_HIDDEN: tl.constexpr,
     WIDTH: tl.constexpr,
     R: tl.constexpr,
+    WARPS: tl.constexpr,
     AT_ONCE: tl.constexpr,
     HAS_SLOTS: tl.constexpr,
     HAS_SHARED: tl.constexpr,
@@ -167,8 +193,7 @@ def down_kernel(
     tiles: tl.constexpr = (WIDTH + R - 1) // R
     row, first_row = tl.program_id(0) // tiles, tl.program_id(0) % tiles * R
     rows = first_row + tl.arange(0, R)
-    held = tl.minimum(rows, WIDTH - 1)
-    total = tl.zeros([R, 1, chunks_at_once(KIND, HIDDEN)], tl.float32)
+    total = tl.zeros([R, 1, chunks_at_once(KIND, HIDDEN, WARPS)], tl.float32)
     for first in tl.range(0, K, AT_ONCE):
         for i in tl.static_range(AT_ONCE):
             pair = row * K + first + i
@@ -176,11 +201,11 @@ def down_kernel(
             if HAS_SLOTS:
                 place = tl.load(slots + place)
             mine = planes_of(KIND, down, place, HIDDEN * WIDTH)
-            total += _chunk_sums(KIND, mine, hidden, pair * HIDDEN, held, HIDDEN)
+            total += _chunk_sums(KIND, mine, hidden + pair * HIDDEN, first_row, WIDTH, HIDDEN, R, WARPS)
     sums = tl.sum(total, axis=2)
     if HAS_SHARED:
-        at = pairs * HIDDEN + row * SHARED_HIDDEN
-        sums += _row_sums(SHARED_KIND, shared_down, hidden, at, first_row, WIDTH, SHARED_HIDDEN, R)
+        xs = hidden + pairs * HIDDEN + row * SHARED_HIDDEN
+        sums += _row_sums(SHARED_KIND, shared_down, xs, first_row, WIDTH, SHARED_HIDDEN, R, WARPS)
     places = out + row * WIDTH + rows[:, None] + tl.zeros([1], tl.int32)[None, :]
     tl.store(places, sums, mask=(rows < WIDTH)[:, None])
 
@@ -195,7 +220,8 @@ def experts_few(
     shared_width = also.gate.shape[-2]
     flags = {"HAS_SLOTS": slots is not None, "HAS_SHARED": shared is not None}
     sizes = {"K": k, "HIDDEN": hidden_width, "SHARED_HIDDEN": shared_width, "WIDTH": width}
-    options = {"num_warps": NUM_WARPS, "enable_fp_fusion": True}
+    warps = warps_for([routed.gate.type, routed.up.type, also.gate.type, also.up.type], width)
+    down_warps = warps_for([routed.down.type, also.down.type], math.gcd(hidden_width, shared_width))
     hidden = torch.empty(n * (k * hidden_width + shared_width), dtype=torch.float32, device=x.device)
     places = picked if slots is None else slots
     programs = n * k * -(-hidden_width // HIDDEN_ROWS) + (n * -(-shared_width // HIDDEN_ROWS) if shared else 0)
@@ -215,9 +241,11 @@ def experts_few(
         KINDS=(int(routed.gate.type), int(routed.up.type)),
         SHARED_KINDS=(int(also.gate.type), int(also.up.type)),
         R=HIDDEN_ROWS,
+        WARPS=warps,
+        num_warps=warps,
+        enable_fp_fusion=True,
         **sizes,
         **flags,
-        **options,
     )
     out = torch.empty_like(x)
     down_kernel[(n * -(-width // OUTPUT_ROWS),)](
@@ -232,9 +260,11 @@ def experts_few(
         SHARED_KIND=int(also.down.type),
         R=OUTPUT_ROWS,
         AT_ONCE=2 - k % 2,
+        WARPS=down_warps,
+        num_warps=down_warps,
+        enable_fp_fusion=True,
         **sizes,
         **flags,
-        **options,
     )
     return out
 
@@ -249,6 +279,7 @@ def _specimens(name: str, gate: GgmlType, down: GgmlType, has_slots: bool) -> tu
         "HAS_SHARED": True,
     }
     q8 = GgmlType.Q8_0
+    warps, down_warps = warps_for([gate, q8], 4096), warps_for([down, q8], 2048)
     first: dict[str, Type] = {
         "x": "*fp32",
         "picked": "*i32",
@@ -272,11 +303,11 @@ def _specimens(name: str, gate: GgmlType, down: GgmlType, has_slots: bool) -> tu
         "out": "*fp32",
         "pairs": "i32",
     }
-    kinds = {"KINDS": (int(gate), int(gate)), "SHARED_KINDS": (int(q8), int(q8)), "R": HIDDEN_ROWS}
-    down_kinds = {"KIND": int(down), "SHARED_KIND": int(q8), "R": OUTPUT_ROWS, "AT_ONCE": 2}
+    kinds = {"KINDS": (int(gate), int(gate)), "SHARED_KINDS": (int(q8), int(q8)), "R": HIDDEN_ROWS, "WARPS": warps}
+    down_kinds = {"KIND": int(down), "SHARED_KIND": int(q8), "R": OUTPUT_ROWS, "AT_ONCE": 2, "WARPS": down_warps}
     return (
-        Specimen(f"experts few {name} hidden", hidden_kernel, first, common | kinds, NUM_WARPS),
-        Specimen(f"experts few {name} down", down_kernel, second, common | down_kinds, NUM_WARPS),
+        Specimen(f"experts few {name} hidden", hidden_kernel, first, common | kinds, warps),
+        Specimen(f"experts few {name} down", down_kernel, second, common | down_kinds, down_warps),
     )
 
 

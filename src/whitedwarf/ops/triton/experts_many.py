@@ -46,7 +46,7 @@ def _gate_and_up(
     x_at,
     mask,
     out,
-    outs,
+    first_out,
     HIDDEN: tl.constexpr,
     WIDTH: tl.constexpr,
     BN: tl.constexpr,
@@ -54,23 +54,22 @@ def _gate_and_up(
     BK: tl.constexpr,
     IS_LEFT: tl.constexpr,
 ):
-    """Hidden values of rows of x at pointers x_at (BM, 1), for the outputs outs (BN,), to pointers out (BM, 1)."""
-    held = tl.minimum(outs, HIDDEN - 1)
+    """Hidden values of rows of x at pointers x_at (BM, 1), for BN outputs, to pointers out (BM, 1)."""
     GATE_T: tl.constexpr = BK // chunk_columns(GATE)
     UP_T: tl.constexpr = BK // chunk_columns(UP)
-    gate_at, up_at, ks = tl.arange(0, GATE_T), tl.arange(0, UP_T), tl.arange(0, BK)
+    ks, outs, last = tl.arange(0, BK), first_out + tl.arange(0, BN), HIDDEN - 1
     gates = tl.zeros([BN, BM] if IS_LEFT else [BM, BN], tl.float32)
     ups = gates
-    gate_raw = load_tile(GATE, gate[0], gate[1], gate[2], held, gate_at, WIDTH)
-    up_raw = load_tile(UP, up[0], up[1], up[2], held, up_at, WIDTH)
+    gate_raw = load_tile(GATE, gate, first_out, last, BN, 0, GATE_T, WIDTH)
+    up_raw = load_tile(UP, up, first_out, last, BN, 0, UP_T, WIDTH)
     for step in tl.range(0, WIDTH // BK):
         following = tl.minimum(step + 1, WIDTH // BK - 1)
         xs = tl.load(x_at + (step * BK + ks)[None, :], mask=mask, other=0.0)
-        w = spell(GATE, gate_raw, gate[2], gate_at + step * GATE_T)
-        gate_raw = load_tile(GATE, gate[0], gate[1], gate[2], held, gate_at + following * GATE_T, WIDTH)
+        w = spell(GATE, gate_raw, gate[2], step * GATE_T, GATE_T)
+        gate_raw = load_tile(GATE, gate, first_out, last, BN, following * GATE_T, GATE_T, WIDTH)
         gates = multiplied(xs, w, gates, IS_LEFT)
-        w = spell(UP, up_raw, up[2], up_at + step * UP_T)
-        up_raw = load_tile(UP, up[0], up[1], up[2], held, up_at + following * UP_T, WIDTH)
+        w = spell(UP, up_raw, up[2], step * UP_T, UP_T)
+        up_raw = load_tile(UP, up, first_out, last, BN, following * UP_T, UP_T, WIDTH)
         ups = multiplied(xs, w, ups, IS_LEFT)
     values = swiglu(gates, ups, limit)
     if IS_LEFT:
@@ -110,7 +109,6 @@ def hidden_tiles_kernel(
     IS_LEFT: tl.constexpr,
 ):
     tile, own = tl.program_id(0) // blocks, tl.program_id(0) % blocks
-    outs = tile * BN + tl.arange(0, BN)
     if own < shared_blocks:
         if tile * BN < SHARED_HIDDEN:
             rows = own * BM + tl.arange(0, BM)
@@ -127,7 +125,7 @@ def hidden_tiles_kernel(
                 x + rows[:, None] * WIDTH,
                 mask,
                 out,
-                outs,
+                tile * BN,
                 SHARED_HIDDEN,
                 WIDTH,
                 BN,
@@ -152,7 +150,7 @@ def hidden_tiles_kernel(
                 x + (pair // K)[:, None] * WIDTH,
                 is_row[:, None],
                 hidden + positions[:, None] * HIDDEN,
-                outs,
+                tile * BN,
                 HIDDEN,
                 WIDTH,
                 BN,
@@ -188,15 +186,14 @@ def down_tiles_kernel(
     IS_LEFT: tl.constexpr,
 ):
     tile, own = tl.program_id(0) // blocks, tl.program_id(0) % blocks
-    outs = tile * BN + tl.arange(0, BN)
-    held = tl.minimum(outs, WIDTH - 1)
+    outs, last = tile * BN + tl.arange(0, BN), WIDTH - 1
     if own < shared_blocks:
         rows = own * BM + tl.arange(0, BM)
         mask = (rows < n)[:, None]
         x_at = hidden + pairs * HIDDEN + rows[:, None] * SHARED_HIDDEN
         steps: tl.constexpr = SHARED_HIDDEN // SHARED_BK
         sums = tile_sums(
-            SHARED_KIND, shared_down, held, x_at, mask, 0, steps, SHARED_HIDDEN, BN, BM, SHARED_BK, IS_LEFT
+            SHARED_KIND, shared_down, tile * BN, last, x_at, mask, 0, steps, SHARED_HIDDEN, BN, BM, SHARED_BK, IS_LEFT
         )
         tl.store(outputs + (pairs + rows)[:, None] * WIDTH + outs[None, :], sums, mask=mask & (outs < WIDTH)[None, :])
     else:
@@ -207,7 +204,7 @@ def down_tiles_kernel(
             pair = tl.load(order + positions, mask=is_row, other=0)
             mine = planes_of(KIND, down, place, HIDDEN * WIDTH)
             x_at, mask = hidden + positions[:, None] * HIDDEN, is_row[:, None]
-            sums = tile_sums(KIND, mine, held, x_at, mask, 0, HIDDEN // BK, HIDDEN, BN, BM, BK, IS_LEFT)
+            sums = tile_sums(KIND, mine, tile * BN, last, x_at, mask, 0, HIDDEN // BK, HIDDEN, BN, BM, BK, IS_LEFT)
             tl.store(outputs + pair[:, None] * WIDTH + outs[None, :], sums, mask=mask & (outs < WIDTH)[None, :])
 
 

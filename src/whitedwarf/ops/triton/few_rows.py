@@ -31,7 +31,7 @@ from whitedwarf.ops.twins.planes import TorchWeight
 FEW = 16  # rows from which on the tensor-core products are used
 ROWS_AT_ONCE = block(4, 16)  # of x, by one program
 WARP_BYTES = 8192  # of a weight, in flight for each warp of a program
-MOST_ROWS = {GgmlType.IQ2_XXS: 4, GgmlType.Q2_K: 4}  # of a weight a program; others 8: more does not fit into registers
+MOST_ROWS = {GgmlType.IQ2_XXS: 2, GgmlType.Q2_K: 4}  # of a weight a program; others 8: more does not fit into registers
 ENOUGH_PROGRAMS = 264  # twice as many as an H200 has processors
 SQUARES = tl.constexpr(1024)  # columns of x whose squares are summed at once
 
@@ -55,36 +55,36 @@ def _product(
     N: tl.constexpr,
     HAS_NORM: tl.constexpr,
 ):
-    rows = tile * R + tl.arange(0, R)
-    held = tl.minimum(rows, OUT - 1)
-    ns = first_x + tl.arange(0, N)
-    mask = ns < n
+    rows, ns = tile * R + tl.arange(0, R), first_x + tl.arange(0, N)
     group = tile * R // (OUT // GROUPS)  # all rows of a tile are of one group
-    x_at = ns * (GROUPS * COLUMNS) + group * COLUMNS
+    STRIDE: tl.constexpr = GROUPS * COLUMNS
+    xs = x + first_x * STRIDE + group * COLUMNS
     CHUNKS: tl.constexpr = COLUMNS // chunk_columns(kind)
     total = tl.zeros([R, N, T], tl.float32)
     if CHUNKS <= 2 * T:  # unrolled: all loads can be on their way at once
         for first in tl.static_range(0, CHUNKS, T):
-            at = first + tl.arange(0, T)
-            total += dot(kind, planes[0], planes[1], planes[2], held, at, x, x_at, mask, norm, HAS_NORM, COLUMNS)
+            total += dot(
+                kind, planes, tile * R, OUT - 1, R, first, T, xs, n - first_x, N, STRIDE, norm, HAS_NORM, COLUMNS
+            )
     else:
         for first in tl.range(0, CHUNKS, T):
-            at = first + tl.arange(0, T)
-            total += dot(kind, planes[0], planes[1], planes[2], held, at, x, x_at, mask, norm, HAS_NORM, COLUMNS)
+            total += dot(
+                kind, planes, tile * R, OUT - 1, R, first, T, xs, n - first_x, N, STRIDE, norm, HAS_NORM, COLUMNS
+            )
     y = tl.sum(total, axis=2)
     if HAS_NORM:
-        y *= _inverse_rms(x, x_at, mask, epsilon, COLUMNS)[None, :]
-    tl.store(out + ns[None, :] * OUT + rows[:, None], y, mask=mask[None, :] & (rows < OUT)[:, None])
+        y *= _inverse_rms(xs, n - first_x, epsilon, N, STRIDE, COLUMNS)[None, :]
+    tl.store(out + ns[None, :] * OUT + rows[:, None], y, mask=(ns < n)[None, :] & (rows < OUT)[:, None])
 
 
 @triton.jit
-def _inverse_rms(x, x_at, mask, epsilon, COLUMNS: tl.constexpr):
-    squares = tl.zeros([x_at.shape[0], SQUARES], tl.float32)
+def _inverse_rms(x, count, epsilon, N: tl.constexpr, STRIDE: tl.constexpr, COLUMNS: tl.constexpr):
+    own = tl.arange(0, N)
+    squares = tl.zeros([N, SQUARES], tl.float32)
     for first in tl.static_range(0, COLUMNS, SQUARES):
         columns = first + tl.arange(0, SQUARES)
-        values = tl.load(
-            x + x_at[:, None] + columns[None, :], mask=mask[:, None] & (columns < COLUMNS)[None, :], other=0.0
-        )
+        mask = (own < count)[:, None] & (columns < COLUMNS)[None, :]
+        values = tl.load(x + own[:, None] * STRIDE + columns[None, :], mask=mask, other=0.0)
         squares += values * values
     return 1.0 / tl.sqrt(tl.sum(squares, axis=1) / COLUMNS + epsilon)
 

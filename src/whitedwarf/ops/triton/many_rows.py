@@ -59,17 +59,17 @@ def _tile_product(
     IS_LEFT: tl.constexpr,
 ):
     group = tile // tl.cdiv(OUT // GROUPS, BN)
-    own = tile % tl.cdiv(OUT // GROUPS, BN) * BN + tl.arange(0, BN)  # outputs of the group
-    outs = group * (OUT // GROUPS) + own
-    held = group * (OUT // GROUPS) + tl.minimum(own, OUT // GROUPS - 1)
+    first_out = group * (OUT // GROUPS) + tile % tl.cdiv(OUT // GROUPS, BN) * BN
+    last_out = (group + 1) * (OUT // GROUPS) - 1  # of the group
+    outs = first_out + tl.arange(0, BN)
     rows = first_row + tl.arange(0, BM)
     x_at = x + rows.to(tl.int64)[:, None] * (GROUPS * COLUMNS) + group * COLUMNS
     mask = (rows < n)[:, None]
     STEPS: tl.constexpr = COLUMNS // BK
     first, end = split * STEPS // SPLITS, (split + 1) * STEPS // SPLITS
-    total = tile_sums(kind, planes, held, x_at, mask, first, end, COLUMNS, BN, BM, BK, IS_LEFT)
+    total = tile_sums(kind, planes, first_out, last_out, x_at, mask, first, end, COLUMNS, BN, BM, BK, IS_LEFT)
     places = out + rows.to(tl.int64)[:, None] * OUT + outs[None, :]
-    tl.store(places, total, mask=mask & (own < OUT // GROUPS)[None, :])
+    tl.store(places, total, mask=mask & (outs <= last_out)[None, :])
 
 
 @triton.jit(do_not_specialize=["n"])

@@ -11,7 +11,7 @@ import triton.language as tl
 
 from whitedwarf.gguf.types import GgmlType
 from whitedwarf.ops.triton.bits import four_signed, four_sixteenths
-from whitedwarf.ops.triton.blocks import BF16, F16, F32, MXFP4, Q2_K, Q4_K, Q8_0
+from whitedwarf.ops.triton.blocks import BF16, F16, F32, IQ2_XXS, MXFP4, Q2_K, Q4_K, Q8_0
 from whitedwarf.ops.triton.dots import (
     chunk_columns,
     four_words,
@@ -24,10 +24,12 @@ from whitedwarf.ops.triton.dots import (
     low_of,
     octet_parities,
     octet_signs,
-    q2_k_pairs,
     q2_k_scales,
+    q2_k_small,
     q4_k_scales,
+    q4_k_small,
     signed_halves,
+    small_part,
 )
 from whitedwarf.ops.triton.operands import rounded
 
@@ -44,36 +46,33 @@ TILE_COLUMNS = {
 
 
 @triton.jit
-def load_tile(kind: tl.constexpr, a, b, c, rows, at, COLUMNS: tl.constexpr):
-    """Raw words of chunks at (t,) of rows (r,): a tuple of which only `spell` knows the meaning."""
-    if kind == F32 or kind == F16 or kind == BF16:
-        return (four_words(a, rows[:, None] * (COLUMNS // chunk_columns(kind)) + at[None, :]),)
-    elif kind == Q8_0:
-        chunks = rows[:, None] * (COLUMNS // 16) + at[None, :]
-        return four_words(a, chunks), tl.load(b + chunks // 2)
+def load_tile(
+    kind: tl.constexpr, planes, first_row, last_row, R: tl.constexpr, first, T: tl.constexpr, COLUMNS: tl.constexpr
+):
+    """Raw words of chunks first .. first + T - 1 of R rows, none behind last_row; `spell` understands it."""
+    words = four_words(kind, planes[0], first_row, last_row, R, first, T, COLUMNS)
+    if kind == Q8_0:
+        return words, small_part(planes[1], first_row, last_row, R, first, T, COLUMNS // 32, 2, 1, 0)
     elif kind == MXFP4:
-        chunks = rows[:, None] * (COLUMNS // 32) + at[None, :]
-        return four_words(a, chunks), tl.load(b + chunks)
+        return words, small_part(planes[1], first_row, last_row, R, first, T, COLUMNS // 32, 1, 1, 0)
     elif kind == Q4_K:
-        blocks = rows[:, None] * (COLUMNS // 256) + (at // 8)[None, :]
-        small = tl.load(b + blocks * 3), tl.load(b + blocks * 3 + 1), tl.load(b + blocks * 3 + 2)
-        return four_words(a, rows[:, None] * (COLUMNS // 32) + at[None, :]), small, tl.load(c + blocks)
+        small, halves = q4_k_small(planes, first_row, last_row, R, first, T, COLUMNS)
+        return words, small, halves
     elif kind == Q2_K:
-        blocks = rows[:, None] * (COLUMNS // 256) + (at // 4)[None, :]
-        small = b + blocks * 4 + (at // 2 % 2 * 2)[None, :]
-        pairs = tl.load(small), tl.load(small + 1)
-        return four_words(a, rows[:, None] * (COLUMNS // 64) + at[None, :]), pairs, tl.load(c + blocks)
+        pairs, halves = q2_k_small(planes, first_row, last_row, R, first, T, COLUMNS)
+        return words, pairs, halves
+    elif kind == IQ2_XXS:
+        return words, small_part(planes[1], first_row, last_row, R, first, T, COLUMNS // 256, 4, 1, 0)
     else:
-        chunks = rows[:, None] * (COLUMNS // 32) + at[None, :]
-        words = tl.split(tl.load(a + chunks[:, :, None] * 2 + tl.arange(0, 2)[None, None, :]))
-        return words, tl.load(b + chunks // 8)
+        return (words,)
 
 
 @triton.jit
 def tile_sums(
     kind: tl.constexpr,
     planes,
-    held,
+    first_row,
+    last_row,
     x_at,
     mask,
     first,
@@ -84,19 +83,19 @@ def tile_sums(
     BK: tl.constexpr,
     IS_LEFT: tl.constexpr,
 ):
-    """Rows of x at pointers x_at (BM, 1), none where not mask, times rows `held` (BN,) of a weight -> (BM, BN) f32.
+    """Rows of x at pointers x_at (BM, 1), none where not mask, times rows of a weight -> (BM, BN) f32.
 
     Over the steps first .. end of BK columns. IS_LEFT makes the weight the left operand: the right one may be small.
     """
     T: tl.constexpr = BK // chunk_columns(kind)
     STEPS: tl.constexpr = COLUMNS // BK
-    at, ks = tl.arange(0, T), tl.arange(0, BK)
+    ks = tl.arange(0, BK)
     total = tl.zeros([BN, BM] if IS_LEFT else [BM, BN], tl.float32)
-    raw = load_tile(kind, planes[0], planes[1], planes[2], held, first * T + at, COLUMNS)
+    raw = load_tile(kind, planes, first_row, last_row, BN, first * T, T, COLUMNS)
     for step in tl.range(first, end):
-        w = spell(kind, raw, planes[2], at + step * T)
+        w = spell(kind, raw, planes[2], step * T, T)
         following = tl.minimum(step + 1, STEPS - 1)
-        raw = load_tile(kind, planes[0], planes[1], planes[2], held, following * T + at, COLUMNS)
+        raw = load_tile(kind, planes, first_row, last_row, BN, following * T, T, COLUMNS)
         xs = tl.load(x_at + (step * BK + ks)[None, :], mask=mask, other=0.0)
         total = multiplied(xs, w, total, IS_LEFT)
     if IS_LEFT:
@@ -115,13 +114,13 @@ def multiplied(xs, w, total, IS_LEFT: tl.constexpr):
 
 
 @triton.jit
-def spell(kind: tl.constexpr, raw, table, at):
+def spell(kind: tl.constexpr, raw, table, first, T: tl.constexpr):
     """What `load_tile` fetched -> (r, columns) bf16, in the order of columns. `table` is IQ2_XXS's third plane."""
-    return rounded(spell_floats(kind, raw, table, at))
+    return rounded(spell_floats(kind, raw, table, first, T))
 
 
 @triton.jit
-def spell_floats(kind: tl.constexpr, raw, table, at):
+def spell_floats(kind: tl.constexpr, raw, table, first, T: tl.constexpr):
     """The same in f32."""
     if kind == F32:
         values = _four(raw[0])
@@ -133,9 +132,9 @@ def spell_floats(kind: tl.constexpr, raw, table, at):
     elif kind == MXFP4:
         values = _spell_mxfp4(raw[0], raw[1])
     elif kind == Q4_K:
-        values = _spell_q4_k(raw[0], raw[1], raw[2], at)
+        values = _spell_q4_k(raw[0], raw[1], raw[2], first, T)
     elif kind == Q2_K:
-        values = _spell_q2_k(raw[0], raw[1], raw[2], at)
+        values = _spell_q2_k(raw[0], raw[1], raw[2])
     else:
         values = _spell_iq2_xxs(raw[0], raw[1], table)
     return tl.reshape(values, [values.shape[0], values.numel // values.shape[0]])
@@ -177,21 +176,19 @@ def _spell_mxfp4(w, exponents):
 
 
 @triton.jit
-def _spell_q4_k(w, small, halves, at):
-    group = (at // 2 % 4 * 2)[None, :]
-    low = _affine_sixteen(w, 3, 0x78787878, q4_k_scales(small, halves, group), 2.0, 16.0)
-    high = _affine_sixteen(w, -1, 0x78787878, q4_k_scales(small, halves, group + 1), 2.0, 16.0)
+def _spell_q4_k(w, small, halves, first, T: tl.constexpr):
+    low = _affine_sixteen(w, 3, 0x78787878, q4_k_scales(small, halves, first, T, 0), 2.0, 16.0)
+    high = _affine_sixteen(w, -1, 0x78787878, q4_k_scales(small, halves, first, T, 1), 2.0, 16.0)
     both = tl.reshape(tl.join(low, high), [low.shape[0], low.shape[1] // 2, 2, 16, 2])
     return tl.permute(both, [0, 1, 4, 2, 3])
 
 
 @triton.jit
-def _spell_q2_k(w, pairs, halves, at):
-    moved = q2_k_pairs(pairs[0], pairs[1], at)
-    first = _affine_sixteen(w, 5, 0x60606060, q2_k_scales(moved, halves, 0), 0.5, 4.0)
-    second = _affine_sixteen(w, 3, 0x60606060, q2_k_scales(moved, halves, 1), 0.5, 4.0)
-    third = _affine_sixteen(w, 1, 0x60606060, q2_k_scales(moved, halves, 2), 0.5, 4.0)
-    fourth = _affine_sixteen(w, -1, 0x60606060, q2_k_scales(moved, halves, 3), 0.5, 4.0)
+def _spell_q2_k(w, pairs, halves):
+    first = _affine_sixteen(w, 5, 0x60606060, q2_k_scales(pairs, halves, 0), 0.5, 4.0)
+    second = _affine_sixteen(w, 3, 0x60606060, q2_k_scales(pairs, halves, 1), 0.5, 4.0)
+    third = _affine_sixteen(w, 1, 0x60606060, q2_k_scales(pairs, halves, 2), 0.5, 4.0)
+    fourth = _affine_sixteen(w, -1, 0x60606060, q2_k_scales(pairs, halves, 3), 0.5, 4.0)
     runs = _four((first, second, third, fourth))
     runs = tl.reshape(runs, [first.shape[0], first.shape[1] // 2, 2, 16, 4])
     return tl.permute(runs, [0, 1, 4, 2, 3])
@@ -218,13 +215,19 @@ def _moved(words, shift: tl.constexpr):
 
 
 @triton.jit
-def _spell_iq2_xxs(pair, block_scales, table):
-    codes, words = pair[0], pair[1]
-    firsts, lasts = grid_points(codes, table)
+def _spell_iq2_xxs(w, halves, table):
+    firsts, lasts = grid_points(w[0], w[2], table)
+    first = _spell_word(firsts[0], lasts[0], w[1], halves)
+    second = _spell_word(firsts[1], lasts[1], w[3], halves)  # (r, t, 2, 16)
+    return tl.permute(tl.join(first, second), [0, 1, 4, 2, 3])
+
+
+@triton.jit
+def _spell_word(firsts, lasts, words, halves):
     parities = octet_parities(words)
     low = _two_octets(firsts[0], lasts[0], firsts[1], lasts[1], words, parities, 0)
     high = _two_octets(firsts[2], lasts[2], firsts[3], lasts[3], words, parities, 2)
-    scales = iq2_scales(block_scales, words)[:, :, None]
+    scales = iq2_scales(halves, words)[:, :, None]
     return tl.permute(tl.join(low * scales, high * scales), [0, 1, 3, 2])
 
 
