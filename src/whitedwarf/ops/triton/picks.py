@@ -172,5 +172,6 @@ SPECIMENS = (
         dict.fromkeys(_INTEGERS, "*i32") | {"pairs": "i32", "chunks": "i32"},
         _COMMON | {"BM": 64, "CHUNK": 256, "BLOCKS": 32},
         unaligned=frozenset(_INTEGERS),
+        is_hot=False,
     ),
 )
