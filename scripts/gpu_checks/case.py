@@ -26,7 +26,7 @@ class Case:
     name: str
     run: Callable[[], dict[str, Any]]
     needs_s: float = 2.0  # is not begun where less is left
-    limit_s: float = 60.0  # a process that is at it for longer is ended
+    limit_s: float = 150.0  # a process that is at it for longer is ended
     group: str = ""  # cases of one group run in one process; empty = a group of its own
 
 

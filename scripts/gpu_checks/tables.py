@@ -79,7 +79,7 @@ def _device(outcomes: Sequence[Outcome]) -> str:
 
 
 def _compared(outcomes: Sequence[Outcome]) -> str:
-    own = [outcome for outcome in outcomes if outcome.part in ("ops", "spans")]
+    own = [outcome for outcome in outcomes if outcome.part in ("layers", "ops", "spans")]
     right = [outcome for outcome in own if outcome.state == "ok"]
     farthest = sorted(right, key=lambda outcome: -_nearness(outcome))[:WORST]
     rows = [

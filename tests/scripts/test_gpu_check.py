@@ -138,6 +138,13 @@ def test_the_whole_check_on_a_cpu(tmp_path: Path) -> None:
     assert document["decode"]
     assert document["prefill"]
     whole = json.loads((tmp_path / "check.json").read_text())
-    assert {outcome["part"] for outcome in whole["outcomes"]} == {"bandwidth", "ops", "spans", "parity", "speed"}
+    assert {outcome["part"] for outcome in whole["outcomes"]} == {
+        "bandwidth",
+        "layers",
+        "ops",
+        "spans",
+        "parity",
+        "speed",
+    }
     assert "Operations against their twins" in (tmp_path / "check.txt").read_text()
     assert "aten::" in (tmp_path / "profile.txt").read_text()
