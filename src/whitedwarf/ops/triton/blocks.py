@@ -1,6 +1,10 @@
 """What kernels know of the formats of weights: numbers of the types, and planes as they want them."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
+from itertools import accumulate
+from typing import TypeVar
 
 import torch
 import triton
@@ -10,6 +14,8 @@ from torch import Tensor
 from whitedwarf.gguf.types import GgmlType
 from whitedwarf.ops.twins.blocks import grid_table
 from whitedwarf.ops.twins.planes import TorchWeight
+
+T = TypeVar("T")
 
 F32 = tl.constexpr(int(GgmlType.F32))
 F16 = tl.constexpr(int(GgmlType.F16))
@@ -85,3 +91,39 @@ def planes_of(kind: tl.constexpr, planes, index, VALUES: tl.constexpr):
     first = planes[0] + at * plane_step(kind, VALUES, 0)
     second = planes[1] + at * plane_step(kind, VALUES, 1)
     return first, second, planes[2] + at * plane_step(kind, VALUES, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Weights of one launch, those of one type beside each other: a program's code is compiled once for each type."""
+
+    order: tuple[int, ...]  # which weight comes first, second, ...
+    kinds: tuple[int, ...]  # the types there are
+    starts: tuple[int, ...]  # the first weight of each type in that order, and how many there are
+
+    @classmethod
+    def of(cls, types: Sequence[GgmlType]) -> "Family":
+        kinds = tuple(dict.fromkeys(types))
+        order = tuple(sorted(range(len(types)), key=lambda w: kinds.index(types[w])))
+        starts = accumulate((types.count(kind) for kind in kinds), initial=0)
+        return cls(order, tuple(int(kind) for kind in kinds), tuple(starts))
+
+    def ordered(self, things: Sequence[T]) -> tuple[T, ...]:
+        return tuple(things[w] for w in self.order)
+
+    def back(self, things: Sequence[T]) -> list[T]:
+        """What belongs to the weights in their own order again."""
+        places = {w: place for place, w in enumerate(self.order)}
+        return [things[places[w]] for w in range(len(things))]
+
+
+@triton.jit
+def member(planes, outs, tile, FIRSTS: tl.constexpr, OUTS: tl.constexpr, START: tl.constexpr, END: tl.constexpr):
+    """Of the weights START .. END - 1 the one with program `tile`: its planes, its output, its own tile, its rows."""
+    first, second, third = planes[START]
+    out, width, own = outs[START], tile * 0 + OUTS[START], tile - FIRSTS[START]
+    for w in tl.static_range(START + 1, END):
+        if tile >= FIRSTS[w]:
+            first, second, third = planes[w]
+            out, width, own = outs[w], tile * 0 + OUTS[w], tile - FIRSTS[w]
+    return (first, second, third), out, own, width

@@ -313,6 +313,5 @@ def _specimens(name: str, gate: GgmlType, down: GgmlType, has_slots: bool) -> tu
 
 SPECIMENS = (
     *_specimens("q2", GgmlType.IQ2_XXS, GgmlType.Q2_K, False),
-    *_specimens("q4", GgmlType.Q4_K, GgmlType.Q4_K, False),
     *_specimens("mxfp4", GgmlType.MXFP4, GgmlType.MXFP4, True),
 )

@@ -27,8 +27,9 @@ from whitedwarf.ops.triton.interpretation import block
 from whitedwarf.ops.triton.operands import rounded
 from whitedwarf.ops.triton.picks import SortedPicks, sort_picks
 from whitedwarf.ops.triton.rounded_rows import OPERAND, rounded_rows
+from whitedwarf.ops.triton.shared_memory import LARGE, shared_memory
 from whitedwarf.ops.triton.specimen import Specimen, Type
-from whitedwarf.ops.triton.tiles import TILE_COLUMNS, load_tile, multiplied, spell, tile_sums
+from whitedwarf.ops.triton.tiles import load_tile, multiplied, spell, tile_columns, tile_sums
 from whitedwarf.ops.twins.products import Block
 
 MOST_ROWS = 2048  # of x at once: the outputs of their pairs are 235 MB
@@ -235,13 +236,18 @@ class Plan:
     num_stages: int
 
 
-def plan(pairs: int, num_places: int) -> Plan:
-    """By how many pairs an expert has on the average; a row's result depends on it in the last bits at most."""
+def plan(pairs: int, num_places: int, widest: int, shared_bytes: int) -> Plan:
+    """By how many pairs an expert has on the average; a row's result depends on it in the last bits at most.
+
+    `widest` is the largest number of columns of a step, all of whose tiles must fit into shared memory.
+    """
     average = pairs / num_places
     rows = next((rows for rows, most in ((16, 8), (32, 24), (64, 48)) if average <= most), 128)
-    if rows < 64:
-        return Plan(rows, block(64, 256), block(64, 512), True, 4, 3)
-    return Plan(rows, block(64, 256), block(128, 512), False, 8, 3)
+    is_left, stages = rows < 64, 3
+    while stages > 1 and shared_bytes < 2 * widest * (128 + stages * rows):
+        stages -= 1
+    outputs = block(64, 512) if is_left else block(128, 512)
+    return Plan(rows, block(64, 256), outputs, is_left, 4 if is_left else 8, stages)
 
 
 def experts_many(
@@ -267,7 +273,8 @@ def _experts(
     n, k = picked.shape
     num_places, hidden_width, width = routed.gate.shape
     also = routed if shared is None else shared
-    how = plan(n * k, num_places)
+    types = [weight.type for own in (routed, also) for weight in (own.gate, own.up, own.down)]
+    how = plan(n * k, num_places, tile_columns(width, *types), shared_memory(x.device))
     picks = sort_picks(picked, slots, num_places, how.rows)
     shared_blocks = 0 if shared is None else -(-n // how.rows)
     shared_width = also.gate.shape[-2]
@@ -321,11 +328,6 @@ def _experts(
     )
 
 
-def tile_columns(columns: int, *types: GgmlType) -> int:
-    """Columns of a step that suits all of the types and divides a row."""
-    return min(max(TILE_COLUMNS[type] for type in types), columns & -columns)
-
-
 def _tables(picks: SortedPicks) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return picks.order, picks.places, picks.firsts, picks.ends
 
@@ -341,7 +343,7 @@ def _launch_options(how: Plan) -> dict[str, object]:
 
 
 def _specimens(name: str, gate: GgmlType, down: GgmlType, n: int) -> tuple[Specimen, Specimen]:
-    how, q8 = plan(6 * n, 256), GgmlType.Q8_0
+    how, q8 = plan(6 * n, 256, tile_columns(4096, gate, down), LARGE), GgmlType.Q8_0
     tables: dict[str, Type] = dict.fromkeys(("order", "block_places", "block_firsts", "ends"), "*i32")
     counts: dict[str, Type] = dict.fromkeys(("n", "pairs", "blocks", "shared_blocks"), "i32")
     first: dict[str, Type] = {
@@ -367,15 +369,15 @@ def _specimens(name: str, gate: GgmlType, down: GgmlType, n: int) -> tuple[Speci
         "SHARED_KINDS": (int(q8), int(q8)),
         "K": 6,
         "BN": how.hidden_outputs,
-        "BK": TILE_COLUMNS[gate],
-        "SHARED_BK": TILE_COLUMNS[q8],
+        "BK": tile_columns(4096, gate),
+        "SHARED_BK": tile_columns(4096, q8),
     }
     down_sizes = {
         "KIND": int(down),
         "SHARED_KIND": int(q8),
         "BN": how.outputs,
-        "BK": TILE_COLUMNS[down],
-        "SHARED_BK": TILE_COLUMNS[q8],
+        "BK": tile_columns(2048, down),
+        "SHARED_BK": tile_columns(4096, q8),
     }
     unaligned = frozenset(tables)
     options = (how.num_warps, how.num_stages, unaligned)
@@ -396,8 +398,7 @@ def _specimens(name: str, gate: GgmlType, down: GgmlType, n: int) -> tuple[Speci
 SPECIMENS = (
     *_specimens("q2", GgmlType.IQ2_XXS, GgmlType.Q2_K, 32),
     *_specimens("q2", GgmlType.IQ2_XXS, GgmlType.Q2_K, 2048),
-    *_specimens("q4", GgmlType.Q4_K, GgmlType.Q4_K, 2048),
-    *_specimens("mxfp4", GgmlType.MXFP4, GgmlType.MXFP4, 32),
+    *_specimens("mxfp4", GgmlType.MXFP4, GgmlType.MXFP4, 2048),
     Specimen(
         "experts many sum",
         sum_pairs_kernel,

@@ -22,7 +22,7 @@ import triton.language as tl
 from torch import Tensor
 
 from whitedwarf.gguf.types import GgmlType
-from whitedwarf.ops.triton.blocks import POINTERS, kernel_planes
+from whitedwarf.ops.triton.blocks import POINTERS, Family, kernel_planes, member
 from whitedwarf.ops.triton.dots import CHUNK_COLUMNS, chunk_columns, dot
 from whitedwarf.ops.triton.interpretation import block
 from whitedwarf.ops.triton.specimen import Specimen
@@ -47,7 +47,7 @@ def _product(
     n,
     first_x,
     epsilon,
-    OUT: tl.constexpr,
+    OUT,
     GROUPS: tl.constexpr,
     COLUMNS: tl.constexpr,
     R: tl.constexpr,
@@ -98,6 +98,7 @@ def few_rows_kernel(
     n,
     epsilon,
     KINDS: tl.constexpr,
+    STARTS: tl.constexpr,
     OUTS: tl.constexpr,
     ROWS: tl.constexpr,
     PIECES: tl.constexpr,
@@ -110,23 +111,24 @@ def few_rows_kernel(
     blocks = tl.cdiv(n, N)
     tile = tl.program_id(0) // blocks
     first_x = tl.program_id(0) % blocks * N
-    for w in tl.static_range(len(KINDS)):
-        if (tile >= FIRSTS[w]) & (tile < FIRSTS[w + 1]):
+    for k in tl.static_range(len(KINDS)):
+        if (tile >= FIRSTS[STARTS[k]]) & (tile < FIRSTS[STARTS[k + 1]]):
+            own, out, own_tile, width = member(planes, outs, tile, FIRSTS, OUTS, STARTS[k], STARTS[k + 1])
             _product(
-                KINDS[w],
-                planes[w],
-                outs[w],
-                tile - FIRSTS[w],
+                KINDS[k],
+                own,
+                out,
+                own_tile,
                 x,
                 norm,
                 n,
                 first_x,
                 epsilon,
-                OUTS[w],
+                width,
                 GROUPS,
                 COLUMNS,
-                ROWS[w],
-                PIECES[w],
+                ROWS[k],
+                PIECES[k],
                 N,
                 HAS_NORM,
             )
@@ -136,31 +138,46 @@ def few_rows_kernel(
 class Plan:
     """How a launch is cut into programs: by the shapes of its weights alone."""
 
-    rows: tuple[int, ...]  # of each weight a program
-    pieces: tuple[int, ...]  # chunks of each weight at once
-    firsts: tuple[int, ...]  # program of each weight, and how many there are
+    family: Family
+    rows: tuple[int, ...]  # of a weight of each type a program
+    pieces: tuple[int, ...]  # chunks of each type at once
+    firsts: tuple[int, ...]  # program of each weight in the family's order, and how many there are
     num_warps: int
+
+    def constants(self, outs: Sequence[int]) -> dict[str, object]:
+        """What the kernel is compiled for."""
+        return {
+            "KINDS": self.family.kinds,
+            "STARTS": self.family.starts,
+            "OUTS": self.family.ordered(outs),
+            "ROWS": self.rows,
+            "PIECES": self.pieces,
+            "FIRSTS": self.firsts,
+        }
 
 
 def plan(types: Sequence[GgmlType], outs: Sequence[int], columns: int, groups: int) -> Plan:
     """Programs big enough to have many loads on their way, and many enough for all processors."""
-    powers = [_largest_power(columns // CHUNK_COLUMNS[type]) for type in types]
+    family = Family.of(types)
+    kinds = [GgmlType(kind) for kind in family.kinds]
+    powers = [_largest_power(columns // CHUNK_COLUMNS[kind]) for kind in kinds]
     num_warps = max(1, min(4, min(powers) // 32))
-    rows = [_rows(type, columns, out, groups, num_warps) for type, out in zip(types, outs, strict=True)]
-    while max(rows) > 1 and sum(_programs(rows, outs)) < block(ENOUGH_PROGRAMS, 0):
+    rows = [_rows(kind, columns, max(outs), outs[0] // groups if groups > 1 else 0, num_warps) for kind in kinds]
+    of_kind = [(kind, out) for kind, out in zip(types, outs, strict=True)]
+    while max(rows) > 1 and sum(_programs(kinds, rows, of_kind)) < block(ENOUGH_PROGRAMS, 0):
         rows = [max(1, r // 2) for r in rows]
-    firsts = tuple(accumulate(_programs(rows, outs), initial=0))
-    return Plan(tuple(rows), tuple(min(power, 32 * num_warps) for power in powers), firsts, num_warps)
+    firsts = accumulate(_programs(kinds, rows, family.ordered(of_kind)), initial=0)
+    return Plan(family, tuple(rows), tuple(min(power, 32 * num_warps) for power in powers), tuple(firsts), num_warps)
 
 
-def _rows(type: GgmlType, columns: int, out: int, groups: int, num_warps: int) -> int:
+def _rows(type: GgmlType, columns: int, out: int, group_rows: int, num_warps: int) -> int:
     wanted = max(1, round(WARP_BYTES * num_warps / type.row_bytes(columns)))
     rows = block(min(MOST_ROWS.get(type, 8), 1 << wanted.bit_length() - 1), min(1024, triton.next_power_of_2(out)))
-    return rows if groups == 1 else min(rows, _largest_power(out // groups))
+    return min(rows, _largest_power(group_rows)) if group_rows else rows
 
 
-def _programs(rows: Sequence[int], outs: Sequence[int]) -> list[int]:
-    return [-(-out // r) for r, out in zip(rows, outs, strict=True)]
+def _programs(kinds: Sequence[GgmlType], rows: Sequence[int], weights: Sequence[tuple[GgmlType, int]]) -> list[int]:
+    return [-(-out // rows[kinds.index(type)]) for type, out in weights]
 
 
 def _largest_power(count: int) -> int:
@@ -173,22 +190,18 @@ def few_rows(
 ) -> list[Tensor]:
     """The products of x (n, groups columns) with each of the weights (out, columns) -> (n, out) each."""
     columns = weights[0].shape[1]
-    types, outs = [weight.type for weight in weights], [weight.shape[0] for weight in weights]
-    how = plan(types, outs, columns, groups)
+    outs = [weight.shape[0] for weight in weights]
+    how = plan([weight.type for weight in weights], outs, columns, groups)
     results = [torch.empty((len(x), out), dtype=torch.float32, device=x.device) for out in outs]
     n_block = min(triton.next_power_of_2(len(x)), ROWS_AT_ONCE)
     few_rows_kernel[(how.firsts[-1] * -(-len(x) // n_block),)](
         x,
         x if norm is None else norm,
-        tuple(results),
-        tuple(kernel_planes(weight) for weight in weights),
+        how.family.ordered(results),
+        tuple(kernel_planes(weight) for weight in how.family.ordered(weights)),
         len(x),
         epsilon,
-        KINDS=tuple(int(type) for type in types),
-        OUTS=tuple(outs),
-        ROWS=how.rows,
-        PIECES=how.pieces,
-        FIRSTS=how.firsts,
+        **how.constants(outs),
         GROUPS=groups,
         COLUMNS=columns,
         N=n_block,
@@ -211,21 +224,11 @@ def _specimen(
             "x": "*fp32",
             "norm": "*fp32",
             "outs": ("*fp32",) * len(weights),
-            "planes": tuple(POINTERS[type] for type in types),
+            "planes": tuple(POINTERS[type] for type in how.family.ordered(types)),
             "n": "i32",
             "epsilon": "fp32",
         },
-        {
-            "KINDS": tuple(int(type) for type in types),
-            "OUTS": tuple(outs),
-            "ROWS": how.rows,
-            "PIECES": how.pieces,
-            "FIRSTS": how.firsts,
-            "GROUPS": groups,
-            "COLUMNS": columns,
-            "N": n,
-            "HAS_NORM": has_norm,
-        },
+        how.constants(outs) | {"GROUPS": groups, "COLUMNS": columns, "N": n, "HAS_NORM": has_norm},
         how.num_warps,
     )
 
@@ -236,11 +239,8 @@ SPECIMENS = (
     _specimen("attention inputs", _INPUTS, 4096, 1),
     _specimen("attention inputs", _INPUTS, 4096, 4),
     _specimen("query up", [(_Q8, 32768), (_F16, 8192)], 1024, 1, has_norm=True),
-    _specimen("query up", [(_Q8, 32768), (_F16, 8192)], 1024, 4, has_norm=True),
     _specimen("output groups", [(_Q8, 8192)], 4096, 1, groups=8),
-    _specimen("output", [(_Q8, 4096)], 8192, 1),
     _specimen("output", [(_Q8, 4096)], 8192, 2),
-    _specimen("output", [(_Q8, 4096)], 8192, 4),
     _specimen("head", [(_Q8, 129280)], 4096, 1),
-    *(_specimen(type.name, [(type, 2048)], 4096, n) for type in POINTERS for n in (1, 4)),
+    *(_specimen(type.name, [(type, 4096)], 4096, 1) for type in POINTERS if type not in (_Q8, _F16)),
 )

@@ -25,11 +25,12 @@ import triton.language as tl
 from torch import Tensor
 
 from whitedwarf.gguf.types import GgmlType
-from whitedwarf.ops.triton.blocks import POINTERS, kernel_planes
+from whitedwarf.ops.triton.blocks import POINTERS, Family, kernel_planes, member
 from whitedwarf.ops.triton.interpretation import block
 from whitedwarf.ops.triton.rounded_rows import rounded_rows
+from whitedwarf.ops.triton.shared_memory import LARGE, shared_memory
 from whitedwarf.ops.triton.specimen import Specimen
-from whitedwarf.ops.triton.tiles import TILE_COLUMNS, tile_sums
+from whitedwarf.ops.triton.tiles import tile_columns, tile_sums
 from whitedwarf.ops.twins.planes import TorchWeight
 
 SOME = 64  # rows up to which the first way is taken
@@ -49,7 +50,7 @@ def _tile_product(
     first_row,
     split,
     n,
-    OUT: tl.constexpr,
+    OUT,
     GROUPS: tl.constexpr,
     COLUMNS: tl.constexpr,
     BN: tl.constexpr,
@@ -80,6 +81,7 @@ def many_rows_kernel(
     n,
     split_stride,
     KINDS: tl.constexpr,
+    STARTS: tl.constexpr,
     OUTS: tl.constexpr,
     FIRSTS: tl.constexpr,
     TILE_COLUMNS: tl.constexpr,
@@ -92,29 +94,30 @@ def many_rows_kernel(
 ):
     split = tl.program_id(1)
     row_tiles = tl.cdiv(n, BM)
-    tiles: tl.constexpr = FIRSTS[len(KINDS)]
+    tiles: tl.constexpr = FIRSTS[STARTS[len(KINDS)]]
     band = tl.program_id(0) // (_ROW_TILES * tiles)
     in_band = tl.minimum(row_tiles - band * _ROW_TILES, _ROW_TILES)
     within = tl.program_id(0) % (_ROW_TILES * tiles)
     first_row = (band * _ROW_TILES + within % in_band) * BM
     tile = within // in_band
-    for w in tl.static_range(len(KINDS)):
-        if (tile >= FIRSTS[w]) & (tile < FIRSTS[w + 1]):
+    for k in tl.static_range(len(KINDS)):
+        if (tile >= FIRSTS[STARTS[k]]) & (tile < FIRSTS[STARTS[k + 1]]):
+            own, out, own_tile, width = member(planes, outs, tile, FIRSTS, OUTS, STARTS[k], STARTS[k + 1])
             _tile_product(
-                KINDS[w],
-                planes[w],
+                KINDS[k],
+                own,
                 x,
-                outs[w] + split.to(tl.int64) * split_stride,
-                tile - FIRSTS[w],
+                out + split.to(tl.int64) * split_stride,
+                own_tile,
                 first_row,
                 split,
                 n,
-                OUTS[w],
+                width,
                 GROUPS,
                 COLUMNS,
                 BN,
                 BM,
-                TILE_COLUMNS[w],
+                TILE_COLUMNS[k],
                 SPLITS,
                 IS_LEFT,
             )
@@ -133,8 +136,9 @@ def sum_splits_kernel(parts, out, size, SPLITS: tl.constexpr, BLOCK: tl.constexp
 class Plan:
     """How a launch is cut into programs."""
 
-    firsts: tuple[int, ...]  # output tile of each weight, and how many there are
-    tile_columns: tuple[int, ...]
+    family: Family
+    firsts: tuple[int, ...]  # output tile of each weight in the family's order, and how many there are
+    tile_columns: tuple[int, ...]  # of each type
     outputs: int  # of a tile
     rows: int  # of a tile
     splits: int
@@ -142,64 +146,72 @@ class Plan:
     num_warps: int
     num_stages: int
 
+    def constants(self, outs: Sequence[int]) -> dict[str, object]:
+        """What the kernel is compiled for."""
+        return {
+            "KINDS": self.family.kinds,
+            "STARTS": self.family.starts,
+            "OUTS": self.family.ordered(outs),
+            "FIRSTS": self.firsts,
+            "TILE_COLUMNS": self.tile_columns,
+            "BN": self.outputs,
+            "BM": self.rows,
+            "SPLITS": self.splits,
+            "IS_LEFT": self.is_left,
+        }
 
-def plan(types: Sequence[GgmlType], outs: Sequence[int], columns: int, groups: int, n: int) -> Plan:
-    """By the weights' shapes, and by n only so far as the module's docstring says."""
-    is_left = n <= SOME
+
+def plan(types: Sequence[GgmlType], outs: Sequence[int], columns: int, groups: int, n: int, shared_bytes: int) -> Plan:
+    """By the weights' shapes, and by n only so far as the module's docstring says; tiles fit into shared memory."""
+    family, is_left = Family.of(types), n <= SOME
     outputs, rows = (64, 16 if n <= 16 else 32) if is_left else (128, 128)
     rows = block(rows, min(64, max(16, triton.next_power_of_2(n))))
-    tiles = [groups * -(-(out // groups) // outputs) for out in outs]
-    columns_at_once = tuple(min(TILE_COLUMNS[type], columns & -columns) for type in types)
+    tiles = [groups * -(-(out // groups) // outputs) for out in family.ordered(outs)]
+    columns_at_once = tuple(tile_columns(columns, GgmlType(kind)) for kind in family.kinds)
     splits = 1
     if is_left:
         steps = min(columns // at_once for at_once in columns_at_once)
         while splits < min(MOST_SPLITS, steps) and sum(tiles) * splits < block(ENOUGH_PROGRAMS, 0):
             splits *= 2
-    firsts = tuple(accumulate(tiles, initial=0))
-    return Plan(firsts, columns_at_once, outputs, rows, splits, is_left, 4 if is_left else 8, 4 if is_left else 3)
+    firsts, stages = tuple(accumulate(tiles, initial=0)), 4 if is_left else 3
+    while stages > 1 and shared_bytes < 2 * max(columns_at_once) * (outputs + stages * rows):
+        stages -= 1
+    return Plan(family, firsts, columns_at_once, outputs, rows, splits, is_left, 4 if is_left else 8, stages)
 
 
 def many_rows(
     x: Tensor, weights: Sequence[TorchWeight], norm: Tensor | None = None, epsilon: float = 0.0, groups: int = 1
 ) -> list[Tensor]:
     """The products of x (n, groups columns) with each of the weights (out, columns) -> (n, out) each."""
-    n, columns = len(x), weights[0].shape[1]
-    types, outs = [weight.type for weight in weights], [weight.shape[0] for weight in weights]
-    if n <= SOME:
-        return _launch(rounded_rows(x, norm, epsilon), weights, plan(types, outs, columns, groups, n), groups)
     operand = rounded_rows(x, norm, epsilon)
-    plans = [plan([type], [out], columns, groups, n) for type, out in zip(types, outs, strict=True)]
-    return [_launch(operand, [weight], how, groups)[0] for weight, how in zip(weights, plans, strict=True)]
+    if len(x) <= SOME:
+        return _launch(operand, weights, groups)
+    return [_launch(operand, [weight], groups)[0] for weight in weights]
 
 
-def _launch(operand: Tensor, weights: Sequence[TorchWeight], how: Plan, groups: int) -> list[Tensor]:
-    n, outs = len(operand), tuple(weight.shape[0] for weight in weights)
-    size = n * sum(outs)
+def _launch(operand: Tensor, weights: Sequence[TorchWeight], groups: int) -> list[Tensor]:
+    n, columns, outs = len(operand), weights[0].shape[1], [weight.shape[0] for weight in weights]
+    types = [weight.type for weight in weights]
+    how, size = plan(types, outs, columns, groups, n, shared_memory(operand.device)), n * sum(outs)
     results = torch.empty(size, dtype=torch.float32, device=operand.device)
     parts = results if how.splits == 1 else torch.empty(how.splits * size, dtype=torch.float32, device=operand.device)
+    ordered = how.family.ordered(outs)
     many_rows_kernel[(how.firsts[-1] * -(-n // how.rows), how.splits)](
         operand,
-        _cut(parts, n, outs),
-        tuple(kernel_planes(weight) for weight in weights),
+        _cut(parts, n, ordered),
+        tuple(kernel_planes(weight) for weight in how.family.ordered(weights)),
         n,
         size,
-        KINDS=tuple(int(weight.type) for weight in weights),
-        OUTS=outs,
-        FIRSTS=how.firsts,
-        TILE_COLUMNS=how.tile_columns,
+        **how.constants(outs),
         GROUPS=groups,
-        COLUMNS=weights[0].shape[1],
-        BN=how.outputs,
-        BM=how.rows,
-        SPLITS=how.splits,
-        IS_LEFT=how.is_left,
+        COLUMNS=columns,
         num_warps=how.num_warps,
         num_stages=how.num_stages,
         enable_fp_fusion=True,
     )
     if how.splits > 1:
         sum_splits_kernel[(-(-size // _SUMMED),)](parts, results, size, SPLITS=how.splits, BLOCK=_SUMMED)
-    return list(_cut(results, n, outs))
+    return how.family.back(_cut(results, n, ordered))
 
 
 def _cut(flat: Tensor, n: int, outs: Sequence[int]) -> tuple[Tensor, ...]:
@@ -210,29 +222,18 @@ def _cut(flat: Tensor, n: int, outs: Sequence[int]) -> tuple[Tensor, ...]:
 
 def _specimen(name: str, weights: Sequence[tuple[GgmlType, int]], columns: int, n: int, groups: int = 1) -> Specimen:
     types, outs = [type for type, _ in weights], [out for _, out in weights]
-    how = plan(types, outs, columns, groups, n)
+    how = plan(types, outs, columns, groups, n, LARGE)
     return Specimen(
         f"many rows {name} n{n}",
         many_rows_kernel,
         {
             "x": "*bf16",
             "outs": ("*fp32",) * len(weights),
-            "planes": tuple(POINTERS[type] for type in types),
+            "planes": tuple(POINTERS[type] for type in how.family.ordered(types)),
             "n": "i32",
             "split_stride": "i32",
         },
-        {
-            "KINDS": tuple(int(type) for type in types),
-            "OUTS": tuple(outs),
-            "FIRSTS": how.firsts,
-            "TILE_COLUMNS": how.tile_columns,
-            "GROUPS": groups,
-            "COLUMNS": columns,
-            "BN": how.outputs,
-            "BM": how.rows,
-            "SPLITS": how.splits,
-            "IS_LEFT": how.is_left,
-        },
+        how.constants(outs) | {"GROUPS": groups, "COLUMNS": columns},
         how.num_warps,
         how.num_stages,
     )
@@ -241,14 +242,12 @@ def _specimen(name: str, weights: Sequence[tuple[GgmlType, int]], columns: int, 
 _Q8, _F16 = GgmlType.Q8_0, GgmlType.F16
 SPECIMENS = (
     _specimen("attention inputs", [(_Q8, 1024), (_Q8, 512), (_F16, 1024), (_F16, 1024)], 4096, 32),
-    _specimen("query up", [(_Q8, 32768)], 1024, 8192),
-    _specimen("output groups", [(_Q8, 8192)], 4096, 32, groups=8),
     _specimen("output groups", [(_Q8, 8192)], 4096, 8192, groups=8),
-    *(_specimen(type.name, [(type, 4096)], 4096, n) for type in POINTERS for n in (32, 8192)),
+    *(_specimen(type.name, [(type, 4096)], 4096, 8192) for type in POINTERS),
     Specimen(
         "sum of splits",
         sum_splits_kernel,
         {"parts": "*fp32", "out": "*fp32", "size": "i32"},
-        {"SPLITS": 4, "BLOCK": 1024},
+        {"SPLITS": 4, "BLOCK": _SUMMED},
     ),
 )

@@ -45,6 +45,11 @@ TILE_COLUMNS = {
 }
 
 
+def tile_columns(columns: int, *types: GgmlType) -> int:
+    """Columns of a step that suits all of the types and divides a row."""
+    return min(max(TILE_COLUMNS[type] for type in types), columns & -columns)
+
+
 @triton.jit
 def load_tile(
     kind: tl.constexpr, planes, first_row, last_row, R: tl.constexpr, first, T: tl.constexpr, COLUMNS: tl.constexpr
