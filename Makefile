@@ -29,6 +29,8 @@ $(VENV)/installed: $(VENV)/created $(NATIVE)
 $(VENV)/installed-test: $(VENV)/installed
 	@$(PYTHON) scripts/install_test_tools.py
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install -qq --disable-pip-version-check --no-build-isolation --editable ".[test]"
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install -qq --disable-pip-version-check --no-build-isolation --editable ".[test-devices]" \
+	  || echo "PyTorch, Triton or MLX cannot be had here: the tests that need them will be skipped, each saying so"
 	@touch $@
 
 run: $(VENV)/installed

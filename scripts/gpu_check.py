@@ -10,8 +10,10 @@ Exit code 1 if a case failed. --simulate plays all of it through on a CPU: a tin
 """
 
 import argparse
+import ctypes
 import json
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -24,6 +26,7 @@ from gpu_checks.children import Child, run_children
 from gpu_checks.native import start_build, use_built
 from gpu_checks.tables import failures, line, summary, text
 
+PR_SET_PDEATHSIG = 1
 PARTS = ("bandwidth", "ops", "parity", "speed")
 BUDGET_S = 540.0
 CLOSING_S = 8.0  # to tell what was found
@@ -132,6 +135,7 @@ def _run_child(arguments: argparse.Namespace) -> None:
     """A part, or a share of it, in this process."""
     from gpu_checks.setting import Setting
 
+    _end_with_parent()
     use_built(arguments.native)
     setting = Setting(arguments.simulate, not arguments.twins)
     match arguments.child:
@@ -151,6 +155,12 @@ def _run_child(arguments: argparse.Namespace) -> None:
     done = [outcome.name for outcome in read_ledger(arguments.ledger) if outcome.state != "begun"]
     chosen = share_of(cases(setting), index, count)
     run_cases(chosen, Ledger(arguments.ledger), arguments.until, done, setting.synchronise)
+
+
+def _end_with_parent() -> None:
+    """However that ends (Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -12,7 +12,7 @@ from whitedwarf.ops.base import ExpertWeights, HyperHeadWeights, HyperWeights, R
 from whitedwarf.ops.twins.planes import TorchWeight
 
 _HEARD = """
-    embed spread take_rows linear linears grouped_linear grouped_then_linear rms_norm hyper_in hyper_out hyper_out_in
+    embed spread linear linears grouped_linear grouped_then_linear rms_norm hyper_in hyper_out hyper_out_in
     hyper_head query kv_rows index_query route experts pool pick attend
 """
 HEARD = frozenset(_HEARD.split())

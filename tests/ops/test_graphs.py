@@ -114,6 +114,21 @@ def test_a_failure_to_record_is_told_once_and_passes_go_on(caplog):
     assert "operation not permitted" in message
 
 
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda ids: ids.sum().item(),
+        lambda ids: ids[ids > 0],
+        lambda ids: ids + torch.tensor([1]),
+        lambda ids: ids.unique(),
+    ],
+)
+def test_the_fake_refuses_what_a_device_refuses(ask: Any) -> None:
+    ids = torch.ones(3)
+    with pytest.raises(RuntimeError, match="not permitted"):
+        CalledAgain().record(lambda: ask(ids))()
+
+
 def test_the_oldest_kinds_are_dropped():
     here, owner = setting(most=2), Owner(1)
     for most in (1, 2, 3):
