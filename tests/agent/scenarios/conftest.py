@@ -1,4 +1,5 @@
 import tempfile
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 
 import pytest
@@ -6,6 +7,24 @@ import pytest
 from agent.scenarios.play import Play
 from whitedwarf.prompt.encode import ModelVersion
 from whitedwarf.prompt.tokenizer import Tokenizer
+
+NOW = datetime(2026, 11, 30, 22, 19, tzinfo=UTC)
+
+
+class Clock(datetime):
+    """Stands still."""
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> datetime:
+        return NOW
+
+
+@pytest.fixture(autouse=True)
+def anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Contexts are as full on every day and every machine: a weekday's name may be more tokens than another's, and
+    where there is a browser the model is told of two more tools."""
+    monkeypatch.setattr("whitedwarf.agent.rounds.datetime", Clock)
+    monkeypatch.setattr("whitedwarf.agent.tools.standard.find_browser", lambda: Path("/nowhere/chromium"))
 
 
 @pytest.fixture
