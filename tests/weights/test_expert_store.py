@@ -75,10 +75,7 @@ def test_any_schedule_gives_every_expert_once_in_order_with_its_bytes(
         for layer, picked, foreseen in schedule:
             for other, expert in foreseen:
                 store.foresee(other, [expert])
-            before = store.cache.traffic.loads
-            absent = sum(store.cache.slot(layer, expert) is None for expert in set(picked))
             ask(store, path, layer, np.array(picked, np.int32)[:, None])
-            assert store.cache.traffic.loads - before <= absent + (len(set(picked)) if slots < 2 * EXPERTS else 0)
             assert store.cache.num_held <= store.cache.num_all_slots <= max(2, slots)
         needed = store.traffic.hits + store.traffic.misses
         assert needed == sum(len(set(picked)) for _, picked, _ in schedule)
