@@ -3,6 +3,8 @@
 Plain values, told to the meeting place at the beginning and again with every sign of life.
 """
 
+import os
+import platform
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -77,6 +79,12 @@ def facts_in(metrics: dict[str, Any]) -> tuple[object, MemberFacts | None]:
         return version, MemberFacts.from_wire(plain)
     except (ValueError, TypeError):
         return version, None
+
+
+def this_process() -> tuple[str, str, int]:
+    """A name for it, the host it runs on, and its id."""
+    host = platform.node() or "member"
+    return host, host, os.getpid()
 
 
 def layers_text(layers: range | None, num_layers: int) -> str:

@@ -50,8 +50,15 @@ async def hold_meeting(
         worker_ttl=3 * patience.silence_s,
     )
     try:
-        await place
+        await _started(place)
         ready.set_result(place.address)
         await stop.wait()
     finally:
         await place.close()
+
+
+async def _started(place: MeetingPlace) -> None:
+    try:
+        await place
+    except RuntimeError as error:  # dask's word for every failure
+        raise error.__cause__ or error from None
