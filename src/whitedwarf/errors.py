@@ -8,6 +8,7 @@
     ├── RequestError                an API request that cannot be answered: HTTP 400 (kinds: protocol/failures.py)
     │   └── ImageError              an image that cannot be had or read, or breaks a limit
     ├── ContextOverflowError        the prompt does not fit in the context
+    ├── ModelReadError              the model's file could not be read on, or is no longer what was opened
     ├── OutOfMemoryError            too little memory: needed, available, what to do
     ├── DownloadError               a model could not be fetched; what has arrived is kept
     ├── EndpointError               a model behind a URL did not answer as such endpoints do
@@ -54,6 +55,10 @@ class ImageError(RequestError):
 
 class ContextOverflowError(WhitedwarfError):
     """The prompt (and what is to be generated) does not fit in the context."""
+
+
+class ModelReadError(WhitedwarfError):
+    """Weights that are read while the model runs did not come as the file was opened: the disk, or a changed file."""
 
 
 class OutOfMemoryError(WhitedwarfError):

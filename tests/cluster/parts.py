@@ -1,6 +1,7 @@
 """The bundled model, a small synthetic one, and parts of both, for the tests of the cluster."""
 
 import functools
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +36,7 @@ def whole(name: str, kv_cache: KvCache = "packed") -> Transformer:
 def parts(name: str, kv_cache: KvCache, *cuts: int) -> list[Transformer]:
     """The model cut before these layers."""
     ends = [0, *cuts, whole(name, kv_cache).config.hp.num_layers]
-    return [part(name, kv_cache, start, end) for start, end in zip(ends, ends[1:], strict=False)]
+    return [part(name, kv_cache, start, end) for start, end in itertools.pairwise(ends)]
 
 
 def tokens(count: int, seed: int = 0, vocab: int = 512) -> Ids:
