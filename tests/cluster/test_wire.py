@@ -114,8 +114,8 @@ def test_a_silent_other_end_is_noticed_and_a_quiet_one_is_not() -> None:
     asyncio.run(with_link(wait, quick, lambda comm: echo(comm, quick)))
 
 
-async def echo(comm: Comm, patience: Patience = Patience()) -> None:
-    link = Link(comm, patience)
+async def echo(comm: Comm, patience: Patience | None = None) -> None:
+    link = Link(comm, patience or Patience())
     try:
         while True:
             await link.send(*await link.receive())

@@ -36,13 +36,19 @@ def command(
     believed, patience = settle(trust)
     from whitedwarf.cluster.meeting import hold_meeting
 
+    def tell(place: "asyncio.Future[str]") -> None:
+        if not place.cancelled():
+            note(f"meeting place at {place.result()}")
+
     async def hold(stop: asyncio.Event) -> None:
         ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        ready.add_done_callback(lambda told: told.cancelled() or note(f"meeting place at {told.result()}"))
+        ready.add_done_callback(tell)
         try:
             await hold_meeting(host, port, believed, patience, stop, ready)
         except OSError as error:
-            raise ClusterError(f"cannot listen on {host} port {port}: {error}; give another --host or --port") from error
+            raise ClusterError(
+                f"cannot listen on {host} port {port}: {error}; give another --host or --port"
+            ) from error
         finally:
             ready.cancel()
 

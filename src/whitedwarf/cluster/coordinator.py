@@ -15,9 +15,8 @@ from time import monotonic
 
 from distributed import Client, Future
 
-from whitedwarf import __version__
 from whitedwarf.cluster.dask_route import DaskRoute, RemoteStage
-from whitedwarf.cluster.facts import Present, facts_in, layers_text
+from whitedwarf.cluster.facts import Present, facts_in
 from whitedwarf.cluster.link import Link, LinkLostError
 from whitedwarf.cluster.loop_thread import LoopThread
 from whitedwarf.cluster.member import ROUTE

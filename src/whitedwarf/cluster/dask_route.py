@@ -47,7 +47,9 @@ class DaskRoute:
         self._pending: dict[int, Future[Done]] = {}
         self._moved_at = monotonic()  # the last time that an answer came, or that there was none to wait for
         self._broken = ""
-        self._tasks = [thread.loop.create_task(one) for one in (*map(self._hear, parts), self._send_all(), self._watch())]
+        self._tasks = [
+            thread.loop.create_task(one) for one in (*map(self._hear, parts), self._send_all(), self._watch())
+        ]
 
     @property
     def is_broken(self) -> bool:

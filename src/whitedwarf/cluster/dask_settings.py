@@ -8,7 +8,6 @@ import logging
 from typing import Any
 
 import dask.config
-import distributed
 
 from whitedwarf.cluster.patience import Patience
 

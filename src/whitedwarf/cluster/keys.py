@@ -126,9 +126,7 @@ class _Dates:
         now = now or datetime.now(UTC)
         return cls(now - _CLOCKS_DIFFER, now + timedelta(days=days))
 
-    def builder(
-        self, subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
-    ) -> x509.CertificateBuilder:
+    def builder(self, subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
         builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key)
         builder = builder.serial_number(x509.random_serial_number())
         return builder.not_valid_before(self.first).not_valid_after(self.last)

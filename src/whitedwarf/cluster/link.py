@@ -41,9 +41,7 @@ class Link:
         self._pulse = asyncio.create_task(self._watch(), name="whitedwarf-pulse")
 
     @classmethod
-    async def open(
-        cls, address: str, connection_args: Mapping[str, Any], hello: Message, patience: Patience
-    ) -> "Link":
+    async def open(cls, address: str, connection_args: Mapping[str, Any], hello: Message, patience: Patience) -> "Link":
         """Connect to a member and say what for; LinkLostError where nobody (of ours) is there."""
         try:
             comm = await connect(address, timeout=patience.silence_s, **connection_args)

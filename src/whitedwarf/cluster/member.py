@@ -24,6 +24,7 @@ from whitedwarf.cluster.link import Link
 from whitedwarf.cluster.passage import Passage
 from whitedwarf.cluster.patience import Patience
 from whitedwarf.cluster.security import Trust
+from whitedwarf.cluster.stage import Stage
 from whitedwarf.cluster.stage_actor import StageActor
 from whitedwarf.cluster.wish import StageWish
 from whitedwarf.errors import ClusterError
@@ -35,7 +36,7 @@ _AGAIN_S = 1.0
 class Part(Protocol):
     """Some layers of a model, loaded; makes stages that share them."""
 
-    def new_stage(self, wish: StageWish) -> Any: ...
+    def new_stage(self, wish: StageWish) -> Stage: ...
 
 
 class Member:
@@ -46,16 +47,16 @@ class Member:
         self._load = load
         self._note = note
         self._part: tuple[tuple[Any, ...], Part] | None = None
-        self._stages: weakref.WeakValueDictionary[str, StageActor] = weakref.WeakValueDictionary()
+        self._actors: weakref.WeakValueDictionary[str, StageActor] = weakref.WeakValueDictionary()
         self._is_waiting = False
         self.id = f"{facts.name}-{facts.pid}-{uuid.uuid4().hex[:8]}"
 
     @property
     def facts(self) -> MemberFacts:
         """As they are now."""
-        stages = [actor.stage for actor in self._stages.values() if actor.stage is not None]
-        sessions = sum(getattr(stage, "num_sessions", 0) for stage in stages)
-        return replace(self._facts, num_routes=len(stages), num_sessions=sessions)
+        alive = [actor for actor in self._actors.values() if actor.stage is not None]
+        sessions = sum(actor.num_sessions for actor in alive)
+        return replace(self._facts, num_routes=len(alive), num_sessions=sessions)
 
     def load(self, wish: StageWish) -> Part:
         """The part that is loaded, if it is the one that is wanted; else it makes room for that one."""
@@ -70,18 +71,18 @@ class Member:
         self._note(f"layers {layers} are loaded")
         return part
 
-    def new_stage(self, actor: StageActor) -> Any:
+    def new_stage(self, actor: StageActor) -> Stage:
         """ClusterError where this member cannot do what is wished."""
         if why := actor.wish.refusal(self._facts):
             self._note(f"refused a coordinator: {why}")
             raise ClusterError(why)
         stage = self.load(actor.wish).new_stage(actor.wish)
-        self._stages[actor.wish.route] = actor
+        self._actors[actor.wish.route] = actor
         return stage
 
     def actor(self, route: str) -> StageActor | None:
         """The stage of a route, if it is here."""
-        return self._stages.get(route)
+        return self._actors.get(route)
 
     async def run(self, place: "Place", patience: Patience, stop: asyncio.Event) -> None:
         """Be a member until `stop`; ClusterError where the meeting place refuses us."""
@@ -187,7 +188,7 @@ class MemberWorker(Worker):  # type: ignore[misc]  # dask is untyped
 
     async def _serve_coordinator(self, link: Link, actor: StageActor, onward: str | None, *, is_first: bool) -> None:
         route = actor.wish.route
-        passage = Passage(actor.stage, partial(self.loop.run_in_executor, self.executors["actor"]), self._patience)
+        passage = Passage(actor, partial(self.loop.run_in_executor, self.executors["actor"]), self._patience)
         self._passages[route] = passage
         connect = None if onward is None else partial(self._connect, onward, route)
         try:

@@ -15,10 +15,10 @@ from functools import partial
 from time import perf_counter
 from typing import Any, Protocol
 
+from whitedwarf.cluster.boundary import Bytes
 from whitedwarf.cluster.link import Link, LinkLostError, Message
 from whitedwarf.cluster.patience import Patience
 from whitedwarf.cluster.wire import Failure, Passing, Result
-from whitedwarf.cluster.boundary import Bytes
 from whitedwarf.cluster.work import Done, Hop, Work
 from whitedwarf.errors import WhitedwarfError
 
@@ -113,9 +113,8 @@ class Passage:
             since = perf_counter()
             passing, bytes_in = await self._inbox.get()
             self._check_number(passing.work.number)
-            started = perf_counter()
+            clock = _Clock(perf_counter() - since, self._sent_s, bytes_in)
             computed = await self._run_in_thread(partial(self._computed, passing))
-            clock = _Clock(started - since, perf_counter() - started, self._sent_s, bytes_in)
             await self._send(next_link or coordinator, computed.message(clock, is_last=next_link is None))
 
     async def _send(self, link: Link, told: tuple[Message, Bytes | None]) -> None:
@@ -146,15 +145,18 @@ class _Clock:
     """Of one piece of work on one member; `sent_s` is how long it took to hand on the piece before it."""
 
     waited_s: float
-    computed_s: float
     sent_s: float
     bytes_in: int
 
     def hop(self, hop: Hop, bytes_out: int) -> Hop:
         """The stage's own record, with what only the line knows."""
-        micro = {"wait_us": self.waited_s, "eval_us": self.computed_s, "send_us": self.sent_s}
-        times = {name: round(seconds * _MICRO) for name, seconds in micro.items()}
-        return replace(hop, bytes_in=self.bytes_in, bytes_out=bytes_out, **times)
+        return replace(
+            hop,
+            wait_us=round(self.waited_s * _MICRO),
+            send_us=round(self.sent_s * _MICRO),
+            bytes_in=self.bytes_in,
+            bytes_out=bytes_out,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,8 @@ class Trust:
             raise UsageError("--plaintext and --cluster-keys contradict each other: give one")
         if folder is None and not is_plaintext:
             raise UsageError(
-                f"a cluster needs --cluster-keys DIR; {MAKE_THEM}. --plaintext goes without: then everybody who reaches "
-                "the ports can run programs as you"
+                f"a cluster needs --cluster-keys DIR; {MAKE_THEM}. --plaintext goes without: then everybody who "
+                "reaches the ports can run programs as you"
             )
         if folder is None:
             return cls(None)

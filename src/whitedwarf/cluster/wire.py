@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from whitedwarf.cluster.link import Message
 from whitedwarf.cluster.boundary import Bytes
+from whitedwarf.cluster.link import Message
 from whitedwarf.cluster.work import Done, HashMismatch, Hop, SpanWork, StageError, StateOrder, Work
 from whitedwarf.errors import WhitedwarfError
 
