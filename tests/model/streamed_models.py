@@ -28,9 +28,11 @@ class Streamed:
 def opened_ops(
     gguf: GgufFile, slots: int, threads: int = 1, quality: bool = False, level: str = "auto", files: Files | None = None
 ) -> Iterator[StreamedExpertOps]:
-    with DirectReader(gguf.paths, files=files) as reader:
-        with ExpertStore(expert_extents(gguf), reader, num_slots=slots) as store:
-            yield StreamedExpertOps(store, reader, gguf, threads, quality, level)
+    with (
+        DirectReader(gguf.paths, files=files) as reader,
+        ExpertStore(expert_extents(gguf), reader, num_slots=slots) as store,
+    ):
+        yield StreamedExpertOps(store, reader, gguf, threads, quality, level)
 
 
 @contextmanager

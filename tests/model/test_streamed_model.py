@@ -16,7 +16,6 @@ from fakes.rewritten import random_tensors, rewritten
 from model.streamed_models import opened_ops, streamed
 from native.weights import LEVELS
 from oracle.engines import pieces
-from oracle.fixtures import oracle_file
 from whitedwarf.engine.engine import Engine
 from whitedwarf.engine.request import GREEDY, GenerateOptions
 from whitedwarf.errors import ModelReadError
@@ -211,7 +210,7 @@ class TestFaults:
             np.testing.assert_array_equal(play(found.model, (9, 1)), expected)
             for _ in range(3):
                 files.fault = getattr(self, fault)
-                with pytest.raises(ModelReadError, match="nano.gguf"):
+                with pytest.raises(ModelReadError, match=r"nano\.gguf"):
                     play(found.model, (9, 1))
                 files.fault = None
                 np.testing.assert_array_equal(play(found.model, (9, 1)), expected)
@@ -248,7 +247,7 @@ class TestFaults:
         self, nano: GgufFile, files: FaultyFiles
     ) -> None:
         files.fault = lambda offset_bytes, size_bytes: self.failing(0, 0) if offset_bytes > 5_000_000 else None
-        with pytest.raises(ModelReadError, match="nano.gguf"), streamed(nano, 8, files=files):
+        with pytest.raises(ModelReadError, match=r"nano\.gguf"), streamed(nano, 8, files=files):
             pass
 
     @pytest.mark.parametrize("damage", ["truncated", "written to"])
@@ -266,7 +265,7 @@ class TestFaults:
                     file.seek(6_000_000)
                     file.write(b"\0" * 4096)
                 os.utime(path, ns=(1, 1))
-            with pytest.raises(ModelReadError, match="copy.gguf"):
+            with pytest.raises(ModelReadError, match=r"copy\.gguf"):
                 engine.submit(tokens(40, seed=4).tolist(), ANSWER).result(PATIENCE_S)
 
     def test_a_file_that_another_one_replaces_goes_on_as_it_was(

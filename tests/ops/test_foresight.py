@@ -110,7 +110,7 @@ def test_no_more_than_a_few_at_a_time() -> None:
 
 def test_a_layer_that_is_foreseen_badly_goes_without_and_is_tried_again() -> None:
     found, store, router = foresight()
-    for _ in range(30):
+    for _ in range(20 * TRY_EVERY):
         found.look_ahead(0, rows((3, 7)), ids(1))
         found.judge(1, {1, 2}, 1)
     assert found.records[1, False].precision < ENOUGH_PRECISION
@@ -153,7 +153,6 @@ def test_where_nearly_nothing_is_read_nobody_is_asked() -> None:
     for number in range(3):  # experts are read again
         fetch = store.cache.fetch(0, [number])
         store.cache.release(fetch)
-    for _ in range(2):
-        found.begin(ids(1))
+    found.begin(ids(1))
     found.look_ahead(0, rows((3, 7)), ids(1))
     assert router.num_rows == [1]
