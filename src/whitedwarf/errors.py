@@ -13,6 +13,7 @@
     ├── DownloadError               a model could not be fetched; what has arrived is kept
     ├── EndpointError               a model behind a URL did not answer as such endpoints do
     ├── BackendError                the asked backend is not here or failed
+    ├── ClusterError                machines that hold parts of a model could not do it together
     ├── EngineClosedError           the engine is shutting down or died
     ├── EngineBusyError             too many requests wait already
     └── Cancelled                   the request was cancelled by its owner
@@ -74,6 +75,10 @@ class EndpointError(WhitedwarfError):
 
 class BackendError(WhitedwarfError):
     """The asked backend is not available here, or failed."""
+
+
+class ClusterError(WhitedwarfError):
+    """The machines of a cluster could not do it: one is missing, failed, or does not fit the others."""
 
 
 class EngineClosedError(WhitedwarfError):
