@@ -1,9 +1,10 @@
 """Chooses the backend. Importing this module is cheap; a backend is imported when it is asked for or described."""
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from whitedwarf.errors import BackendError, UsageError
 from whitedwarf.ops.base import Ops
@@ -11,9 +12,14 @@ from whitedwarf.ops.gpus import Kind, usable
 from whitedwarf.weights.placement import Card, Placement
 
 if TYPE_CHECKING:
+    from whitedwarf.gguf.reader import GgufFile
+    from whitedwarf.ops.streamed_expert_ops import StreamedExpertOps
     from whitedwarf.ops.torch_backend import Planned
     from whitedwarf.ops.torch_experts import HostBackend
+    from whitedwarf.weights.direct_reader import DirectReader
+    from whitedwarf.weights.expert_store import ExpertStore
 
+T = TypeVar("T")
 Misses = Literal["auto", "copy", "cpu"]
 
 BACKENDS = ("cuda", "rocm", "cpu", "mlx", "torch", "reference")  # best first
@@ -91,6 +97,19 @@ def make_ops(backend: str = "auto", threads: int = 0, quality: bool = False) -> 
             raise UsageError(f"backend must be auto, {' or '.join(BACKENDS)}; got {backend!r}")
 
 
+def make_streamed(
+    store: "ExpertStore", reader: "DirectReader", gguf: "GgufFile", threads: int = 0, quality: bool = False
+) -> "StreamedExpertOps":
+    """The CPU with its routed experts from a store and its other weights through a reader. Errors as `make_ops`."""
+
+    def make() -> "StreamedExpertOps":
+        from whitedwarf.ops.streamed_expert_ops import StreamedExpertOps
+
+        return StreamedExpertOps(store, reader, gguf, threads, quality, level())
+
+    return _native(make, threads)
+
+
 def describe_backends() -> list[BackendInfo]:
     """Every backend this version knows, best first."""
     reference = BackendInfo("reference", True, "numpy: slow, the definition of every result", "float64")
@@ -104,12 +123,20 @@ def level() -> str:
 
 
 def _cpu(threads: int, quality: bool) -> Ops:
-    try:
+    def make() -> Ops:
         from whitedwarf.ops.cpu import CpuOps
+
+        return CpuOps(threads, quality, level())
+
+    return _native(make, threads)
+
+
+def _native(make: Callable[[], T], threads: int) -> T:
+    """What `make` makes of the native module; its refusals in our words."""
+    try:
+        return make()
     except ImportError as error:
         raise BackendError(f"backend cpu is not available: {HOW_TO_BUILD} ({error})") from error
-    try:
-        return CpuOps(threads, quality, level())
     except ValueError as error:
         forced = f" ({LEVEL_VARIABLE} is set)" if level() != "auto" else ""
         raise UsageError(f"{error}{forced}") from error
