@@ -55,6 +55,37 @@ class PlaceSettings(FileSettings):
     a reserve."""
 
 
+@Parameter(name="*", group=_CLUSTER)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrustSettings:
+    """Whom the processes of a cluster trust, and how long they wait for each other."""
+
+    cluster_keys: Path | None = None
+    """Folder of keys that `whitedwarf cluster keys` made; each machine has one of its own."""
+    plaintext: bool = False
+    """Go without keys: nothing is encrypted, and everybody who reaches the ports can run programs as you."""
+    cluster_patience: Annotated[float, Parameter(validator=Number(gte=1, lte=LONGEST_S))] = 10.0
+    """Seconds without a byte after which a machine counts as lost."""
+    debug: bool = False
+    """Tell about connections and, in a coordinator, what each machine did for each piece of work, on stderr."""
+
+
+@Parameter(name="*", group=_CLUSTER)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSettings(TrustSettings):
+    """The further machines that hold the later layers of the model, and how they are reached."""
+
+    cluster: Annotated[str | None, Parameter(name="--cluster")] = None
+    """HOST:PORT of a meeting place (`whitedwarf cluster start`). Default: the whole model is here."""
+    layers: str | None = None
+    """Layers of this process, 0:A. Default: so many that all machines have their share by memory and speed."""
+    cluster_bits: Literal[32, 16, 8] = 32
+    """Bits for each number on the way between machines. 32 gives the tokens of a single machine; 16 halves what a slow
+    network carries and is hardly noticed; 8 is for trying."""
+    cluster_wait: Annotated[float, Parameter(validator=Number(gte=0, lte=LONGEST_S))] = 30.0
+    """Seconds that a request waits until there are machines for all layers."""
+
+
 @Parameter(name="*", group=_MODEL)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSettings(PlaceSettings):
@@ -79,6 +110,7 @@ class ModelSettings(PlaceSettings):
     line says how many. Slow machines read shorter pieces, so that nobody waits long."""
     force: bool = False
     """Go on although memory looks too small."""
+    cluster: Annotated[ClusterSettings | None, Parameter(parse=False)] = None  # of commands that take these, too
 
 
 @Parameter(name="*", group=_PROMPT)
@@ -275,37 +307,6 @@ class AgentFlags(SourceSettings):
     """Environment variable with the key for it. Default: no key is sent."""
     extra_body: Annotated[str | None, Parameter(group=_ENDPOINT, allow_leading_hyphen=True)] = None
     """JSON object with further members of each request; null takes one away that we would send."""
-
-
-@Parameter(name="*", group=_CLUSTER)
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrustSettings:
-    """Whom the processes of a cluster trust, and how long they wait for each other."""
-
-    cluster_keys: Path | None = None
-    """Folder of keys that `whitedwarf cluster keys` made; each machine has one of its own."""
-    plaintext: bool = False
-    """Go without keys: nothing is encrypted, and everybody who reaches the ports can run programs as you."""
-    cluster_patience: Annotated[float, Parameter(validator=Number(gte=1, lte=LONGEST_S))] = 10.0
-    """Seconds without a byte after which a machine counts as lost."""
-    debug: bool = False
-    """Tell about connections and, in a coordinator, what each machine did for each piece of work, on stderr."""
-
-
-@Parameter(name="*", group=_CLUSTER)
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterSettings(TrustSettings):
-    """The further machines that hold the later layers of the model, and how they are reached."""
-
-    cluster: Annotated[str | None, Parameter(name="--cluster")] = None
-    """HOST:PORT of a meeting place (`whitedwarf cluster start`). Default: the whole model is here."""
-    layers: str | None = None
-    """Layers of this process, 0:A. Default: so many that all machines have their share by memory and speed."""
-    cluster_bits: Literal[32, 16, 8] = 32
-    """Bits for each number on the way between machines. 32 gives the tokens of a single machine; 16 halves what a slow
-    network carries and is hardly noticed; 8 is for trying."""
-    cluster_wait: Annotated[float, Parameter(validator=Number(gte=0, lte=LONGEST_S))] = 30.0
-    """Seconds that a request waits until there are machines for all layers."""
 
 
 DEFAULT_FILE = FileSettings()

@@ -36,8 +36,8 @@ class LoadedPart:
     transformer: Transformer
 
     def new_stage(self, wish: StageWish) -> Stage:
-        """Without sessions, for the coordinator's context."""
-        return Stage(self.transformer.with_context(wish.context_length))
+        """Without sessions. How long a context may be is the coordinator's affair."""
+        return Stage(self.transformer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,6 @@ class Parts:
             layers=layers,
             fingerprint=facts.fingerprint,
             num_layers=facts.num_layers,
-            context_length=self.hp.context_length,
             kv_cache=settings.kv_cache,
             quality=settings.quality,
         )
@@ -93,7 +92,7 @@ def open_parts(settings: ModelSettings, layers: str | None) -> Parts:
         asked=asked,
         loaded=None,
         memory_bytes=probe_memory().usable_bytes,
-        read_bytes_per_s=_speed(ops),
+        read_bytes_per_s=memory_speed(ops),
     )
     note(f"{facts.model} ({facts.fingerprint}), {facts.read_bytes_per_s / 1e9:.1f} GB/s, backend {ops.name}")
     return Parts(gguf, hp, ops, settings, facts)
@@ -103,7 +102,7 @@ def _ops(settings: ModelSettings, *, quality: bool) -> Ops:
     return make_ops(asked_backend(settings), settings.threads or available_threads(), quality)
 
 
-def _speed(ops: Ops) -> float:
+def memory_speed(ops: Ops) -> float:
     """Bytes per second, as decoding reads them."""
     if isinstance(ops, CpuOps):
         return read_bandwidth(ops.kernels.read_all, _MEASURED_BYTES)

@@ -8,7 +8,7 @@ RouteBroken, at once and for good: then the route has to be built again.
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
@@ -37,8 +37,16 @@ class RemoteStage:
 class DaskRoute:
     """A whole route; made by Coordinator. `send` and `call` are for the engine's thread."""
 
-    def __init__(self, generation: int, parts: Sequence[RemoteStage], thread: LoopThread, patience: Patience) -> None:
+    def __init__(
+        self,
+        generation: int,
+        parts: Sequence[RemoteStage],
+        thread: LoopThread,
+        patience: Patience,
+        heard: Callable[[Done], None],
+    ) -> None:
         self.generation = generation
+        self._heard = heard
         self.stages = tuple(part.layers for part in parts)
         self._parts = tuple(parts)
         self._thread = thread
@@ -50,6 +58,11 @@ class DaskRoute:
         self._tasks = [
             thread.loop.create_task(one) for one in (*map(self._hear, parts), self._send_all(), self._watch())
         ]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the members, in the order of `stages`."""
+        return tuple(part.name for part in self._parts)
 
     @property
     def is_broken(self) -> bool:
@@ -110,6 +123,7 @@ class DaskRoute:
             future.set_exception(result.failure.error())
         else:
             future.set_result(result.done)
+            self._heard(result.done)
 
     async def _watch(self) -> None:
         while True:

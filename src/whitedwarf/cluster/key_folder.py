@@ -68,7 +68,7 @@ def read_certificate(path: Path) -> x509.Certificate:
 def _check_dates(certificate: x509.Certificate, path: Path, now: datetime) -> None:
     if now > certificate.not_valid_after_utc:
         raise UsageError(
-            f"{path} expired on {certificate.not_valid_after_utc:%Y-%m-%d}: make new ones with `whitedwarf cluster keys`"
+            f"{path} expired on {certificate.not_valid_after_utc:%Y-%m-%d}: make new with `whitedwarf cluster keys`"
         )
     if now < certificate.not_valid_before_utc:
         raise UsageError(

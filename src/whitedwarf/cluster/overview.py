@@ -38,7 +38,7 @@ class Overview:
             held = "holds none yet" if facts.loaded is None else f"holds {layers_text(facts.loaded, facts.num_layers)}"
             yield (
                 f"  {facts.name} (pid {facts.pid}, {member.address}): {held}, has "
-                f"{layers_text(facts.present, facts.num_layers)} on disk, {facts.memory_bytes / _GB:.1f} GB of memory at "
+                f"{layers_text(facts.present, facts.num_layers)} on disk, {facts.memory_bytes / _GB:.1f} GB at "
                 f"{facts.read_bytes_per_s / _GB:.1f} GB/s, {facts.num_sessions} sessions of {facts.num_routes} routes"
             )
 

@@ -15,7 +15,6 @@ class StageWish:
     layers: range
     fingerprint: str
     num_layers: int
-    context_length: int
     kv_cache: str
     quality: bool
     version: str = __version__
