@@ -18,9 +18,9 @@ from whitedwarf.engine.engine import Engine
 from whitedwarf.engine.memory import judge, probe_memory, size_text
 from whitedwarf.errors import FileFormatError, UsageError
 from whitedwarf.gguf.reader import GgufFile, open_gguf
+from whitedwarf.model.deepseek import DeepSeek
 from whitedwarf.model.loading import load_model
 from whitedwarf.model.steering import Steering
-from whitedwarf.model.transformer import Transformer
 from whitedwarf.ops.base import Ops
 from whitedwarf.ops.select import make_ops, make_planned
 from whitedwarf.prompt.tokenizer import Tokenizer
@@ -66,7 +66,7 @@ class OnCards:
 class LoadedModel:
     """A model ready to run, with the context length it was asked to have."""
 
-    transformer: Transformer
+    transformer: DeepSeek
     gguf: GgufFile
     settings: ModelSettings
     native_context: int  # the most this model can have
@@ -187,10 +187,10 @@ def _settled(plan: Plan, made: _Made) -> OnCards:
 
 
 def _limited(
-    transformer: Transformer, native_context: int, settings: ModelSettings, default_context: int = DEFAULT_CONTEXT
-) -> Transformer:
+    transformer: DeepSeek, native_context: int, settings: ModelSettings, default_context: int = DEFAULT_CONTEXT
+) -> DeepSeek:
     asked = settings.context
     if asked is not None and asked > native_context:
         raise UsageError(f"--ctx {asked}: this model has a context of {native_context}; give at most that")
     context_length = min(asked or default_context, native_context)
-    return replace(transformer, config=replace(transformer.config, max_context=context_length))
+    return transformer.with_context(context_length)
