@@ -62,7 +62,8 @@ def coordinator(processes: ClusterProcesses, keys: KeyFolder, wait_s: float = 60
         cluster_wait=wait_s,
     )
     loaded: LoadedModel = open_model(ModelSettings(backend="cpu", threads=1, cluster=cluster))
-    with closing(loaded.coordinator):  # type: ignore[type-var]
+    assert loaded.coordinator is not None
+    with closing(loaded.coordinator):
         assert isinstance(loaded.transformer, ClusterModel)
         yield loaded.transformer
 

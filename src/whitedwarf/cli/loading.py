@@ -7,7 +7,7 @@ was chosen, what does not fit) goes to stderr as one line each.
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from whitedwarf.cli.clustering import open_clustered
 from whitedwarf.cli.machine import available_threads
@@ -29,6 +29,9 @@ from whitedwarf.weights.expert_cache import Traffic
 from whitedwarf.weights.placement import Placement
 from whitedwarf.weights.placement_text import placement_line
 from whitedwarf.weights.store import ModelRule, find_model
+
+if TYPE_CHECKING:
+    from whitedwarf.cluster.coordinator import Coordinator
 
 
 class ExpertTraffic(Protocol):
@@ -73,7 +76,7 @@ class LoadedModel:
     native_context: int  # the most this model can have
     chunk_tokens: int  # of a prompt in one pass
     on_cards: OnCards | None = None
-    coordinator: object = None  # of a cluster: kept as long as the model
+    coordinator: "Coordinator | None" = None  # of a cluster; closes itself at exit
 
     @property
     def context_length(self) -> int:
