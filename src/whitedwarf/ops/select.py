@@ -11,13 +11,17 @@ from whitedwarf.ops.gpus import Kind, usable
 from whitedwarf.weights.placement import Card, Placement
 
 if TYPE_CHECKING:
+    from whitedwarf.gguf.reader import GgufFile
     from whitedwarf.ops.torch_backend import Planned
     from whitedwarf.ops.torch_experts import HostBackend
+    from whitedwarf.weights.direct_reader import DirectReader
+    from whitedwarf.weights.expert_store import ExpertStore
 
 Misses = Literal["auto", "copy", "cpu"]
 
 BACKENDS = ("cuda", "rocm", "cpu", "mlx", "torch", "reference")  # best first
 ON_CARDS = ("cuda", "rocm", "torch")  # for which there is a placement
+STREAMED = ("cpu", *ON_CARDS)  # that can have their experts from a disk
 _CHOSEN: tuple[Kind, ...] = ("cuda", "rocm")  # what `auto` takes where it can
 LEVEL_VARIABLE = "WHITEDWARF_CPU_LEVEL"  # an instruction set by name, for tests and diagnosis; unset = the best here
 HOW_TO_BUILD = "the native module is not built; run `make run` (or `pip install -e .`) in the source folder"
@@ -89,6 +93,13 @@ def make_ops(backend: str = "auto", threads: int = 0, quality: bool = False) -> 
             return ReferenceOps()
         case _:
             raise UsageError(f"backend must be auto, {' or '.join(BACKENDS)}; got {backend!r}")
+
+
+def make_streamed(
+    store: "ExpertStore", reader: "DirectReader", gguf: "GgufFile", threads: int = 0, quality: bool = False
+) -> Ops:
+    """The CPU with its routed experts from a store and its other weights through a reader. Errors as `make_ops`."""
+    return _cpu(threads, quality)
 
 
 def describe_backends() -> list[BackendInfo]:
