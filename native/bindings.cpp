@@ -29,20 +29,11 @@ std::vector<int64_t> dimensions(const nb::tuple& shape) {
 }
 
 void make_matrix(Matrix* self, BytesIn1 data, int type, nb::tuple shape) {
-    const int index = layout_index(type);
-    if (index < 0) throw std::invalid_argument("no kernels for GGUF type " + text(type));
-    const auto sizes = dimensions(shape);
-    const Layout& layout = kLayouts[index];
-    if (sizes[2] % layout.block)
-        throw std::invalid_argument(std::string(layout.name) + " rows come in blocks of " + text(layout.block) +
-                                    "; got " + text(sizes[2]) + " columns");
-    const MatrixView view{&layout, data.data(), sizes[0], sizes[1], sizes[2]};
-    // In double first: three large dimensions can overflow 64 bits.
-    const double expected = double(sizes[0]) * double(sizes[1]) * double(view.row_bytes());
-    if (expected > 9e18 || view.size_bytes() != int64_t(data.shape(0)))
-        throw std::invalid_argument(std::string(layout.name) + " matrix of this shape takes " +
-                                    (expected > 9e18 ? "too many" : text(view.size_bytes())) + " bytes; got " +
-                                    text(int64_t(data.shape(0))));
+    MatrixView view = matrix_view(type, shape);
+    if (view.size_bytes() != int64_t(data.shape(0)))
+        throw std::invalid_argument(std::string(view.layout->name) + " matrix of this shape takes " +
+                                    text(view.size_bytes()) + " bytes; got " + text(int64_t(data.shape(0))));
+    view.data = data.data();
     new (self) Matrix{std::move(data), view, std::move(shape)};
 }
 
@@ -67,13 +58,6 @@ void check_plain(const char* name, const Matrix& w) {
     if (w.view.experts != 1)
         throw std::invalid_argument(std::string(name) + " must be one matrix; got " + text(w.view.experts) +
                                     " experts");
-}
-
-void check_matrix(const char* name, const MatrixView& w, int64_t experts, int64_t rows, int64_t cols) {
-    if (w.experts == experts && w.rows == rows && w.cols == cols) return;
-    throw std::invalid_argument(std::string(name) + " must be (" + text(experts) + ", " + text(rows) + ", " +
-                                text(cols) + "); got (" + text(w.experts) + ", " + text(w.rows) + ", " + text(w.cols) +
-                                ")");
 }
 
 void check_ids(const int32_t* ids, int64_t count, int64_t limit) {
@@ -102,34 +86,6 @@ void grouped_linear(Kernels& self, FloatsIn2 x, const Matrix& w, FloatsOut2 out,
 
 void linear(Kernels& self, FloatsIn2 x, const Matrix& w, FloatsOut2 out, bool quality) {
     grouped_linear(self, std::move(x), w, std::move(out), 1, quality);
-}
-
-using Block = std::tuple<const Matrix*, const Matrix*, const Matrix*, float>;  // gate, up, down, limit
-
-FeedForward feed_forward(const Block& block, int64_t depth) {
-    const auto& [gate, up, down, limit] = block;
-    const MatrixView& g = gate->view;
-    check_matrix("gate", g, g.experts, g.rows, depth);
-    check_matrix("up", up->view, g.experts, g.rows, depth);
-    check_matrix("down", down->view, g.experts, depth, g.rows);
-    return {g, up->view, down->view, limit > 0 ? limit : std::numeric_limits<float>::infinity()};
-}
-
-void experts(Kernels& self, FloatsIn2 x, IntsIn2 ids, FloatsIn2 weights, const Block& routed,
-             const std::optional<Block>& shared, FloatsOut2 out, bool quality) {
-    const int64_t rows = int64_t(x.shape(0)), depth = int64_t(x.shape(1)), slots = int64_t(ids.shape(1));
-    if (slots < 1) throw std::invalid_argument("ids must name at least one expert per token; got 0");
-    const FeedForward ffn = feed_forward(routed, depth);
-    const FeedForward always = shared ? feed_forward(*shared, depth) : FeedForward{};
-    if (shared) check_plain("the shared gate", *std::get<0>(*shared));
-    check_shape("ids", ids, rows, slots);
-    check_shape("weights", weights, rows, slots);
-    check_shape("out", out, rows, depth);
-    check_pairs("slots", rows, slots);
-    check_ids(ids.data(), rows * slots, ffn.gate.experts);
-    const Routing routing{rows, slots, ids.data(), weights.data()};
-    run_unlocked(self,
-                 [&] { self.experts(x.data(), routing, ffn, shared ? &always : nullptr, out.data(), quality); });
 }
 
 void embed(Kernels& self, const Matrix& w, IntsIn1 ids, FloatsOut2 out) {
@@ -169,6 +125,21 @@ std::vector<std::string> level_names() {
 
 }  // namespace
 
+MatrixView matrix_view(int type, const nb::tuple& shape) {
+    const int index = layout_index(type);
+    if (index < 0) throw std::invalid_argument("no kernels for GGUF type " + text(type));
+    const auto sizes = dimensions(shape);
+    const Layout& layout = kLayouts[index];
+    if (sizes[2] % layout.block)
+        throw std::invalid_argument(std::string(layout.name) + " rows come in blocks of " + text(layout.block) +
+                                    "; got " + text(sizes[2]) + " columns");
+    const MatrixView view{&layout, nullptr, sizes[0], sizes[1], sizes[2]};
+    // In double: three large dimensions can overflow 64 bits.
+    if (double(sizes[0]) * double(sizes[1]) * double(view.row_bytes()) > 9e18)
+        throw std::invalid_argument(std::string(layout.name) + " matrix of this shape takes too many bytes");
+    return view;
+}
+
 NB_MODULE(_native, module) {
     nb::set_leak_warnings(false);  // Kernels kept by a module until the interpreter ends are nobody's mistake
     module.doc() = "Matrix products on GGUF weights (native/level.h states the arithmetic).";
@@ -187,16 +158,13 @@ NB_MODULE(_native, module) {
              "out = x w^T; x (n, in), w (out, in), out (n, out).")
         .def("grouped_linear", grouped_linear, "x"_a.noconvert(), "w"_a, "out"_a.noconvert(), "groups"_a, "quality"_a,
              "Group g's rows of w with group g's columns of x; x (n, groups * in), w (groups * out, in).")
-        .def("experts", experts, "x"_a.noconvert(), "ids"_a.noconvert(), "weights"_a.noconvert(), "routed"_a,
-             "shared"_a.none(), "out"_a.noconvert(), "quality"_a,
-             "The routed sum of swiglu, each middle times its routing weight, added in ascending order of the experts; "
-             "then the shared expert's. routed and shared are (gate, up, down, limit).")
         .def("embed", embed, "w"_a, "ids"_a.noconvert(), "out"_a.noconvert(), "Rows of w as float32.")
         .def("dequantize", dequantize, "w"_a, "out"_a.noconvert(), "All rows of w as float32.")
         .def("quantize_activations", quantize_activations, "x"_a.noconvert(), "q"_a.noconvert(), "scales"_a.noconvert(),
              "The int8 form of activations, in order: blocks of 32, scale = amax / 127.");
     kernels.def("read_all", read_all, "bytes"_a.noconvert(),
                 "Read every byte with all threads; returns the xor of its 8-byte words (a tail below 8 is left out).");
+    bind_experts(module, kernels);
     bind_attention(kernels);
     bind_spans(kernels);
     bind_fused(kernels);

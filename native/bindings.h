@@ -1,6 +1,6 @@
-// What the binding files share. bindings.cpp makes the classes; bindings_attention.cpp, bindings_spans.cpp,
-// bindings_fused.cpp and bindings_quantize.cpp add methods to Kernels; bindings_text.cpp and bindings_segments.cpp make
-// what has nothing to do with them.
+// What the binding files share. bindings.cpp makes the classes; bindings_experts.cpp, bindings_attention.cpp,
+// bindings_spans.cpp, bindings_fused.cpp and bindings_quantize.cpp add methods to Kernels; bindings_text.cpp and
+// bindings_segments.cpp make what has nothing to do with them.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -11,6 +11,7 @@
 #include <exception>
 #include <stdexcept>
 #include <string>
+#include <vector>
 #if defined(__GLIBCXX__)
 #include <cxxabi.h>
 #endif
@@ -35,6 +36,18 @@ struct Matrix {
     MatrixView view;
     nb::tuple shape;
 };
+
+// The matrices of experts that lie apart: some are here, others are not. Keeps alive what is here.
+struct ScatteredMatrix {
+    MatrixView view;
+    nb::tuple shape;
+    std::vector<const uint8_t*> apart;  // by expert, null = not here
+    std::vector<BytesIn1> bytes;        // by expert
+    int num_users = 0;                  // calls that are reading it, counted under the GIL
+};
+
+// What a GGUF type and a shape, (rows, cols) or (experts, rows, cols), say of a matrix whose bytes are elsewhere.
+MatrixView matrix_view(int type, const nb::tuple& shape);
 
 // nanobind turns std::invalid_argument into ValueError.
 template <typename Array>
@@ -85,6 +98,7 @@ void run_unlocked(Kernels& kernels, const Body& body) {
     });
 }
 
+void bind_experts(nb::module_& module, nb::class_<Kernels>& kernels);
 void bind_attention(nb::class_<Kernels>& kernels);
 void bind_spans(nb::class_<Kernels>& kernels);
 void bind_fused(nb::class_<Kernels>& kernels);

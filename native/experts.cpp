@@ -7,6 +7,7 @@
 // token's sum is that of its own experts, whatever the batch, and no product has to be kept.
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "kernels.h"
 #include "spread.h"
@@ -32,24 +33,28 @@ struct Plan {
     std::vector<float> weight;      // pair -> routing weight
     std::vector<int32_t> identity;  // pair -> pair
     std::vector<bool> is_first;     // pair -> nothing has been added to the token before
+    std::vector<bool> is_met;       // token -> something has been added to it after this network
     int64_t longest = 0;
 
-    Plan(const Routing& routing, int64_t experts) {
-        const int64_t pairs = routing.tokens * routing.slots;
+    Plan(const Routing& routing, int64_t experts) : is_met(routing.tokens) {
+        const int64_t picks = routing.tokens * routing.slots;
         std::vector<int64_t> start(experts + 1);
-        for (int64_t i = 0; i < pairs; ++i) ++start[routing.ids[i] + 1];
+        for (int64_t i = 0; i < picks; ++i)
+            if (routing.ids[i] >= 0) ++start[routing.ids[i] + 1];
         for (int64_t e = 0; e < experts; ++e) {
             if (start[e + 1]) groups.push_back({int32_t(e), start[e], start[e + 1]});
             longest = std::max(longest, start[e + 1]);
             start[e + 1] += start[e];
         }
+        const int64_t pairs = start[experts];
         token.resize(pairs), weight.resize(pairs), identity.resize(pairs), is_first.resize(pairs);
-        for (int64_t i = 0; i < pairs; ++i) {
+        for (int64_t i = 0; i < picks; ++i) {
+            if (routing.ids[i] < 0) continue;
             const int64_t pair = start[routing.ids[i]]++;
             token[pair] = int32_t(i / routing.slots);
             weight[pair] = routing.weights[i];
         }
-        std::vector<bool> is_met(routing.tokens);
+        for (int64_t i = 0; routing.is_met && i < routing.tokens; ++i) is_met[i] = routing.is_met[i];
         for (int64_t pair = 0; pair < pairs; ++pair) {
             identity[pair] = int32_t(pair);
             is_first[pair] = !is_met[token[pair]];
@@ -57,10 +62,16 @@ struct Plan {
         }
     }
 
-    // Every token meets the one expert there is, after others have been added.
-    explicit Plan(int64_t tokens)
-        : groups{{0, 0, tokens}}, token(tokens), weight(tokens, 1.0f), is_first(tokens, false), longest(tokens) {
-        for (int64_t i = 0; i < tokens; ++i) token[i] = int32_t(i);
+    // Every token meets the one expert there is; of those that `is_met` says, others have been added before.
+    explicit Plan(std::vector<bool> is_met)
+        : groups{{0, 0, int64_t(is_met.size())}},
+          token(is_met.size()),
+          weight(is_met.size(), 1.0f),
+          is_first(is_met),
+          is_met(is_met.size(), true),
+          longest(int64_t(is_met.size())) {
+        is_first.flip();
+        std::iota(token.begin(), token.end(), 0);
         identity = token;
     }
 };
@@ -181,8 +192,10 @@ void Kernels::experts(const float* x, const Routing& routing, const FeedForward&
     const int64_t tokens = routing.tokens, depth = routed.down.rows;
     // The shared expert's tiles are the largest: they are handed out first.
     std::vector<Network> networks;
-    if (shared) networks.push_back({*shared, Plan(tokens), false});
-    networks.push_back({routed, Plan(routing, routed.gate.experts), tokens > kFewTokens});
+    Plan picks(routing, routed.gate.experts);
+    if (routing.is_met) std::copy(picks.is_met.begin(), picks.is_met.end(), routing.is_met);
+    if (shared) networks.push_back({*shared, Plan(picks.is_met), false});
+    networks.push_back({routed, std::move(picks), tokens > kFewTokens});
 
     Inputs inputs(*this, x, tokens, nullptr, quality, inputs_);
     // Many tokens: an expert's rows lie side by side, or every tile of weights would have to gather them.

@@ -27,8 +27,9 @@ struct Activations {
 struct Routing {
     int64_t tokens;
     int64_t slots;
-    const int32_t* ids;    // (tokens, slots)
-    const float* weights;  // (tokens, slots)
+    const int32_t* ids;         // (tokens, slots), -1 = none this time
+    const float* weights;       // (tokens, slots)
+    uint8_t* is_met = nullptr;  // (tokens,), in and out: whether out has a sum of this token already; null = of none
 };
 
 struct FeedForward {
@@ -49,7 +50,9 @@ public:
     // x (rows, groups * w.cols), out (rows, w.rows); group g's rows of w meet group g's columns of x.
     void linear(const float* x, int64_t rows, const MatrixView& w, int64_t groups, float* out, bool quality);
     // out (tokens, D): sum over a token's experts, in ascending order, of down(weight * swiglu(gate x, up x)); last the
-    // shared expert's, with weight one. shared may be null.
+    // shared expert's, with weight one. shared may be null. Several calls, each with the experts behind those of the last
+    // one and the same is_met, give the bits of one call; the shared expert belongs to the last. A token that met no
+    // expert yet has no sum: its row of out is left alone.
     void experts(const float* x, const Routing& routing, const FeedForward& routed, const FeedForward* shared,
                  float* out, bool quality);
     void decode_rows(const MatrixView& w, const int32_t* ids, int64_t count, float* out);  // ids null = all rows

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from whitedwarf.model.base import Span
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 class Gate:

@@ -18,7 +18,9 @@ def public_names(owner: type) -> set[str]:
     return {name for name in vars(owner) if not name.startswith("_")}
 
 
-@pytest.mark.parametrize("owner", [_native.BytePairs, _native.Kernels, _native.Matrix, _native.Kernels.RowFormat])
+@pytest.mark.parametrize(
+    "owner", [_native.BytePairs, _native.Kernels, _native.Matrix, _native.ScatteredMatrix, _native.Kernels.RowFormat]
+)
 def test_stub_and_module_have_the_same_names(owner):
     body = CLASSES[owner.__name__].body
     stubbed = {node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)}

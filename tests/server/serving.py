@@ -32,7 +32,7 @@ from whitedwarf.web.auth import ApiKeys
 from whitedwarf.web.host_check import HostRule
 from whitedwarf.web.sockets import bound_socket
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 JSON = {"content-type": "application/json"}
 ASKED = [{"role": "user", "content": "Go on."}]
 BODIES: dict[str, dict[str, Any]] = {

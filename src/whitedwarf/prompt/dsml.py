@@ -40,8 +40,7 @@ def calls_opening(dialect: Dialect) -> list[Segment]:
 def calls_block(calls: Iterable[ToolCall], dialect: Dialect) -> tuple[Segment, ...]:
     """A whole block of calls, without empty texts."""
     inner = (segment for call in calls for segment in _call(call, dialect))
-    closing = (Text("</"), _DSML, Text(f"{dialect.calls}>"))
-    return (*calls_opening(dialect), *(segment for segment in inner if segment != Text("")), *closing)
+    return (*calls_opening(dialect), *inner, Text("</"), _DSML, Text(f"{dialect.calls}>"))
 
 
 def _call(call: ToolCall, dialect: Dialect) -> Iterator[Segment]:
@@ -51,7 +50,7 @@ def _call(call: ToolCall, dialect: Dialect) -> Iterator[Segment]:
         arguments = {"arguments": call.arguments}
     for name, value in arguments.items():
         yield from _parameter(name, value, dialect)
-    if not arguments:
+    if not arguments and dialect.no_parameters:
         yield Text(dialect.no_parameters)
     yield from (Text("</"), _DSML, Text(f"{dialect.invoke}>\n"))
 
