@@ -1,6 +1,7 @@
 """Chooses the backend. Importing this module is cheap; a backend is imported when it is asked for or described."""
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal
@@ -99,7 +100,13 @@ def make_streamed(
     store: "ExpertStore", reader: "DirectReader", gguf: "GgufFile", threads: int = 0, quality: bool = False
 ) -> Ops:
     """The CPU with its routed experts from a store and its other weights through a reader. Errors as `make_ops`."""
-    return _cpu(threads, quality)
+
+    def make(threads: int, quality: bool, level: str) -> Ops:
+        from whitedwarf.ops.streamed_expert_ops import StreamedExpertOps
+
+        return StreamedExpertOps(store, reader, gguf, threads, quality, level)
+
+    return _native(make, threads, quality)
 
 
 def describe_backends() -> list[BackendInfo]:
@@ -115,12 +122,20 @@ def level() -> str:
 
 
 def _cpu(threads: int, quality: bool) -> Ops:
-    try:
+    def make(threads: int, quality: bool, level: str) -> Ops:
         from whitedwarf.ops.cpu import CpuOps
+
+        return CpuOps(threads, quality, level)
+
+    return _native(make, threads, quality)
+
+
+def _native(make: Callable[[int, bool, str], Ops], threads: int, quality: bool) -> Ops:
+    """What needs the native module, with its errors told."""
+    try:
+        return make(threads, quality, level())
     except ImportError as error:
         raise BackendError(f"backend cpu is not available: {HOW_TO_BUILD} ({error})") from error
-    try:
-        return CpuOps(threads, quality, level())
     except ValueError as error:
         forced = f" ({LEVEL_VARIABLE} is set)" if level() != "auto" else ""
         raise UsageError(f"{error}{forced}") from error
