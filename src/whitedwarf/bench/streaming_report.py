@@ -129,7 +129,10 @@ class StreamingReport:
             yield from (_text(one, rows[0]) for one in rows)
         if self.hit_rates:
             yield ""
-            yield "hit rates by how many of all experts are kept (the same policy, played over the picks of a decode)"
+            yield (
+                "hit rates by how many of all experts are kept: the same policy, played over the picks of a decode "
+                "without each expert's first one"
+            )
             yield "  ".join(f"{rate.share:.0%}: {rate.hit_rate:.1%}" for rate in self.hit_rates)
         yield from (f"{name}: left out, {why}" for name, why in self.failures.items())
 

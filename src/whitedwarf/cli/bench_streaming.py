@@ -106,6 +106,8 @@ def command(
         place = Place(paths, threads or available_threads(), limit_bytes, Path(folder), name)
         rates, plan = _traced(place, Side("trace", (*COLD, *kept)), trace_tokens, num_experts, progress)
         figures = measure_sides(place, sides, jobs, rounds, progress.show)
+    dropped_from_cache(paths)
+    disk_bytes_per_s = max(disk_bytes_per_s, read_speed(paths[0]))  # others may have been busy the first time
     progress.clear()
     report = StreamingReport(
         path.name,
