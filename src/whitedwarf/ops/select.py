@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from whitedwarf.errors import BackendError, UsageError
 from whitedwarf.ops.base import Ops
@@ -13,16 +13,18 @@ from whitedwarf.weights.placement import Card, Placement
 
 if TYPE_CHECKING:
     from whitedwarf.gguf.reader import GgufFile
+    from whitedwarf.ops.streamed_expert_ops import StreamedExpertOps
     from whitedwarf.ops.torch_backend import Planned
     from whitedwarf.ops.torch_experts import HostBackend
     from whitedwarf.weights.direct_reader import DirectReader
     from whitedwarf.weights.expert_store import ExpertStore
 
+T = TypeVar("T")
 Misses = Literal["auto", "copy", "cpu"]
 
 BACKENDS = ("cuda", "rocm", "cpu", "mlx", "torch", "reference")  # best first
 ON_CARDS = ("cuda", "rocm", "torch")  # for which there is a placement
-STREAMED = ("cpu", *ON_CARDS)  # that can have their experts from a disk
+STREAMED = ("cpu",)  # that can have their experts from a disk
 _CHOSEN: tuple[Kind, ...] = ("cuda", "rocm")  # what `auto` takes where it can
 LEVEL_VARIABLE = "WHITEDWARF_CPU_LEVEL"  # an instruction set by name, for tests and diagnosis; unset = the best here
 HOW_TO_BUILD = "the native module is not built; run `make run` (or `pip install -e .`) in the source folder"
@@ -98,15 +100,15 @@ def make_ops(backend: str = "auto", threads: int = 0, quality: bool = False) -> 
 
 def make_streamed(
     store: "ExpertStore", reader: "DirectReader", gguf: "GgufFile", threads: int = 0, quality: bool = False
-) -> Ops:
+) -> "StreamedExpertOps":
     """The CPU with its routed experts from a store and its other weights through a reader. Errors as `make_ops`."""
 
-    def make(threads: int, quality: bool, level: str) -> Ops:
+    def make() -> "StreamedExpertOps":
         from whitedwarf.ops.streamed_expert_ops import StreamedExpertOps
 
-        return StreamedExpertOps(store, reader, gguf, threads, quality, level)
+        return StreamedExpertOps(store, reader, gguf, threads, quality, level())
 
-    return _native(make, threads, quality)
+    return _native(make, threads)
 
 
 def describe_backends() -> list[BackendInfo]:
@@ -122,18 +124,18 @@ def level() -> str:
 
 
 def _cpu(threads: int, quality: bool) -> Ops:
-    def make(threads: int, quality: bool, level: str) -> Ops:
+    def make() -> Ops:
         from whitedwarf.ops.cpu import CpuOps
 
-        return CpuOps(threads, quality, level)
+        return CpuOps(threads, quality, level())
 
-    return _native(make, threads, quality)
+    return _native(make, threads)
 
 
-def _native(make: Callable[[int, bool, str], Ops], threads: int, quality: bool) -> Ops:
-    """What needs the native module, with its errors told."""
+def _native(make: Callable[[], T], threads: int) -> T:
+    """What `make` makes of the native module; its refusals in our words."""
     try:
-        return make(threads, quality, level())
+        return make()
     except ImportError as error:
         raise BackendError(f"backend cpu is not available: {HOW_TO_BUILD} ({error})") from error
     except ValueError as error:

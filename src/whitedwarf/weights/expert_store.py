@@ -243,6 +243,11 @@ class ExpertStore:
             self._foreseen.setdefault(index, []).append(expert)
             self._num_foreseen += 1
 
+    def lacks(self, layer: int, experts: Iterable[int]) -> list[int]:
+        """Those of a layer that are in no slot, nor on their way."""
+        index = self._index[layer]
+        return [expert for expert in experts if self.cache.slot(index, expert) is None]
+
     def preload(self, most: int | None = None) -> int:
         """Read the hottest experts of a profile (`load_profile` on `cache`) into empty slots; how many there were.
 
