@@ -21,7 +21,7 @@ class Unlockable:
 
     def unlock(self, address: int, size_bytes: int) -> None: ...
 
-    def raised_limit(self) -> int | None:
+    def room_bytes(self) -> int | None:
         return 0
 
 

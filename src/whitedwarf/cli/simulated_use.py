@@ -26,7 +26,7 @@ class SimulatedUse:
         while done < size_bytes:
             step_bytes = min(STEP_BYTES, size_bytes - done)
             self._parts.append(_taken(step_bytes, done, size_bytes, probe().usable_bytes))
-            self.locked_bytes += self._parts[-1].lock(system, self.locked_bytes).locked_bytes
+            self.locked_bytes += self._parts[-1].lock(system).locked_bytes
             done += step_bytes
 
     def describe(self, size_bytes: int) -> str:

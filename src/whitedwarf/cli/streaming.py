@@ -70,7 +70,7 @@ class Streaming:
         }
 
 
-_NAMES = {"bytes_read": "read_bytes"}
+_NAMES = {"bytes_read": "read_bytes", "waited_s": "waited_seconds"}
 
 
 def expert_kinds(layers: tuple[LayerExtents, ...]) -> tuple[ExpertKind, ...]:
