@@ -28,6 +28,7 @@ _AGENT = Group.create_ordered("Agent")
 _SESSIONS = Group.create_ordered("Sessions")
 _TOOLS = Group.create_ordered("Tools")
 _ENDPOINT = Group.create_ordered("Another server")
+_CLUSTER = Group.create_ordered("Cluster")
 POSITIVE = Number(gte=1)
 MOST_MB = 1 << 40  # more than there is; /metrics and clocks tell such numbers as floats
 LONGEST_S = 1_000_000_000
@@ -53,6 +54,37 @@ class PlaceSettings(FileSettings):
     device_memory: str | None = None
     """How much of each card a model may take, e.g. 20G (powers of 1000) or 20GiB (of 1024). Default: what is free, less
     a reserve."""
+
+
+@Parameter(name="*", group=_CLUSTER)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrustSettings:
+    """Whom the processes of a cluster trust, and how long they wait for each other."""
+
+    cluster_keys: Path | None = None
+    """Folder of keys that `whitedwarf cluster keys` made; each machine has one of its own."""
+    plaintext: bool = False
+    """Go without keys: nothing is encrypted, and everybody who reaches the ports can run programs as you."""
+    cluster_patience: Annotated[float, Parameter(validator=Number(gte=1, lte=LONGEST_S))] = 10.0
+    """Seconds without a byte after which a machine counts as lost."""
+    debug: bool = False
+    """Tell about connections and, in a coordinator, what each machine did for each piece of work, on stderr."""
+
+
+@Parameter(name="*", group=_CLUSTER)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSettings(TrustSettings):
+    """The further machines that hold the later layers of the model, and how they are reached."""
+
+    cluster: Annotated[str | None, Parameter(name="--cluster")] = None
+    """HOST:PORT of a meeting place (`whitedwarf cluster start`). Default: the whole model is here."""
+    layers: str | None = None
+    """Layers of this process, 0:A. Default: so many that all machines have their share by memory and speed."""
+    cluster_bits: Literal[32, 16, 8] = 32
+    """Bits for each number on the way between machines. 32 gives the tokens of a single machine; 16 halves what a slow
+    network carries and is hardly noticed; 8 is for trying."""
+    cluster_wait: Annotated[float, Parameter(validator=Number(gte=0, lte=LONGEST_S))] = 30.0
+    """Seconds that a request waits until there are machines for all layers."""
 
 
 @Parameter(name="*", group=_MODEL)
@@ -100,6 +132,7 @@ class ModelSettings(StreamingSettings):
     line says how many. Slow machines read shorter pieces, so that nobody waits long."""
     force: bool = False
     """Go on although memory looks too small."""
+    cluster: Annotated[ClusterSettings | None, Parameter(parse=False)] = None  # of commands that take these, too
 
 
 @Parameter(name="*", group=_PROMPT)
@@ -308,3 +341,5 @@ DEFAULT_SERVE = ServeSettings()
 DEFAULT_STEERING = SteeringSettings()
 DEFAULT_AGENT = AgentFlags()
 DEFAULT_AGENT_MODEL = AgentModelSettings()
+DEFAULT_TRUST = TrustSettings()
+DEFAULT_CLUSTER = ClusterSettings()

@@ -16,9 +16,9 @@ from typing import Literal
 import numpy as np
 
 from whitedwarf.bench.speed import SEED, prefill
-from whitedwarf.model.base import Ids, Span
-from whitedwarf.model.state import SequenceState
-from whitedwarf.model.transformer import Transformer
+from whitedwarf.engine.ledger import total_bytes
+from whitedwarf.model.base import Ids, Span, State
+from whitedwarf.model.deepseek import DeepSeek
 
 Kind = Literal["prefill", "decode"]
 
@@ -91,7 +91,7 @@ def points(prefills: Sequence[int], decodes: Sequence[int], depths: Sequence[int
 
 
 def measure_points(
-    model: Transformer,
+    model: DeepSeek,
     asked: Sequence[Point],
     repeats: int,
     chunk_tokens: int,
@@ -124,10 +124,10 @@ def measure_points(
                 rates.append(point.tokens / seconds)
                 counted += [{name: now - before[name] for name, now in how.count().items()}] if before else []
             state.restore(snapshot)
-            yield Rates(point, tuple(rates), snapshot.size_bytes, tuple(counted))
+            yield Rates(point, tuple(rates), total_bytes(snapshot), tuple(counted))
 
 
-def _run(model: Transformer, state: SequenceState, ids: Ids, kind: Kind, chunk_tokens: int) -> float:
+def _run(model: DeepSeek, state: State, ids: Ids, kind: Kind, chunk_tokens: int) -> float:
     if kind == "prefill":
         return prefill(model, state, ids, chunk_tokens)[0]
     start = perf_counter()

@@ -21,11 +21,12 @@ from whitedwarf.bench.traffic import layer_traffic, operations_per_token
 from whitedwarf.cli.bench_model import end_of_answer, measured_ops, open_for
 from whitedwarf.cli.bench_output import DEFAULT_OUTPUT, OutputSettings, told
 from whitedwarf.cli.bench_prompt import BenchPrompt
+from whitedwarf.cli.cluster_flags import over_cluster
 from whitedwarf.cli.loading import LoadedModel
 from whitedwarf.cli.machine import read_machine
 from whitedwarf.cli.output_file import check_output, write_text
 from whitedwarf.cli.progress import ProgressLine
-from whitedwarf.config import DEFAULT_MODEL, POSITIVE, ModelSettings
+from whitedwarf.config import DEFAULT_CLUSTER, DEFAULT_MODEL, POSITIVE, ClusterSettings, ModelSettings
 from whitedwarf.errors import UsageError
 from whitedwarf.model.base import Logits
 from whitedwarf.weights.store import load_tensors
@@ -49,6 +50,7 @@ def command(
     dump_frontier_logits_dir: Path | None = None,
     output: OutputSettings = DEFAULT_OUTPUT,
     model: ModelSettings = DEFAULT_MODEL,
+    cluster: ClusterSettings = DEFAULT_CLUSTER,
 ) -> None:
     """Measure prefill and decode at context lengths from --ctx-start to --ctx-max.
 
@@ -90,6 +92,7 @@ def command(
     _check_folder(dump_frontier_logits_dir)
     if model.context is not None and ctx_alloc is not None:
         raise UsageError("--ctx and --ctx-alloc are the same here: give one")
+    model = over_cluster(model, cluster)
     loaded = open_for(model, ctx_max and ctx_max + gen_tokens + 1, ctx_alloc, "--ctx-max and --gen-tokens")
     ctx_max = ctx_max or max(ctx_start, min(DEFAULT_CTX_MAX, _room(loaded) - gen_tokens - 1))
     loaded = _with_room(loaded, ctx_max + gen_tokens + 1)
@@ -103,7 +106,7 @@ def command(
         ids=prompt.ids(loaded, ctx_max),
         end_id=end_of_answer(loaded.gguf),
         repeats=repeats,
-        has_clock=cpu_kernels(loaded.transformer.ops) is not None,
+        has_clock=cpu_kernels(loaded.transformer.ops) is not None and model.cluster is None,
     )
     report = _measure(loaded, plan, prompt.describe(), dump_frontier_logits_dir)
     if csv_file is not None:

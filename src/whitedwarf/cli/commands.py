@@ -24,6 +24,12 @@ COMMANDS = (
     Command("supervise logs", "whitedwarf.cli.supervise_logs", "what a model's process says"),
     Command("supervise stop", "whitedwarf.cli.supervise_stop", "end it with all its models"),
     Command("supervise", "whitedwarf.cli.supervise", "start models when they are asked for, stop them when idle"),
+    Command(
+        "cluster keys", "whitedwarf.cli.cluster_keys", "make the keys by which a cluster's machines know each other"
+    ),
+    Command("cluster start", "whitedwarf.cli.cluster_start", "a meeting place for machines that share a model"),
+    Command("cluster join", "whitedwarf.cli.cluster_join", "hold some layers of a model for others"),
+    Command("cluster status", "whitedwarf.cli.cluster_status", "who has joined, and what they hold"),
     Command("export-routes", "whitedwarf.cli.export_routes", "settings of a client for a supervisor's models"),
     Command("pull", "whitedwarf.cli.pull", "fetch a model: resumed, checked, and linked as the default"),
     Command("models", "whitedwarf.cli.models", "which models are on this machine"),

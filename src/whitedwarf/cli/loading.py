@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Protocol
 
+from whitedwarf.cli.clustering import open_clustered
 from whitedwarf.cli.machine import available_threads
 from whitedwarf.cli.memory import fitting_chunk, memory_need
 from whitedwarf.cli.one_line import one_line
@@ -16,14 +17,14 @@ from whitedwarf.cli.placing import Plan, plan_model
 from whitedwarf.cli.simulated_use import SimulatedUse
 from whitedwarf.cli.streaming import Streaming, open_store, warmed
 from whitedwarf.cli.streaming_flags import check_streaming, simulated_bytes
-from whitedwarf.config import DEFAULT_CONTEXT, FileSettings, ModelSettings
+from whitedwarf.config import DEFAULT_CONTEXT, ClusterSettings, FileSettings, ModelSettings
 from whitedwarf.engine.engine import Engine
 from whitedwarf.engine.memory import judge, probe_memory, size_text
 from whitedwarf.errors import FileFormatError, UsageError
 from whitedwarf.gguf.reader import GgufFile, open_gguf
+from whitedwarf.model.deepseek import DeepSeek
 from whitedwarf.model.loading import load_model
 from whitedwarf.model.steering import Steering
-from whitedwarf.model.transformer import Transformer
 from whitedwarf.ops.base import Ops
 from whitedwarf.ops.select import make_ops, make_planned, make_streamed
 from whitedwarf.prompt.tokenizer import Tokenizer
@@ -69,7 +70,7 @@ class OnCards:
 class LoadedModel:
     """A model ready to run, with the context length it was asked to have."""
 
-    transformer: Transformer
+    transformer: DeepSeek
     gguf: GgufFile
     settings: ModelSettings
     native_context: int  # the most this model can have
@@ -77,6 +78,7 @@ class LoadedModel:
     on_cards: OnCards | None = None
     streaming: Streaming | None = None  # of experts from the disk
     simulated: SimulatedUse | None = None  # memory that is held only to be gone
+    coordinator: object = None  # of a cluster: kept as long as the model
 
     @property
     def context_length(self) -> int:
@@ -155,6 +157,11 @@ def open_model(
     check_streaming(settings)
     simulated = _simulated(settings)
     gguf, memory = open_file(settings), probe_memory()
+    if settings.cluster is not None:
+        if settings.ssd_streaming:
+            raise UsageError("--ssd-streaming is for a model on one machine: leave it or --cluster out")
+        over = _over_cluster(settings, settings.cluster, gguf, parallel, default_context, wrap)
+        return replace(over, simulated=simulated)
     plan = plan_model(settings, gguf, memory, default_context, note, parallel=parallel, prefix_bytes=prefix_bytes)
     made = _backend(plan, settings, gguf)
     full = load_model(gguf, wrap(made.ops), settings.kv_cache).transformer
@@ -178,6 +185,25 @@ def open_model(
     for warning in judge(need, memory, force=settings.force):
         note(warning)
     return replace(loaded, chunk_tokens=chunk_tokens)
+
+
+def _over_cluster(
+    settings: ModelSettings,
+    cluster: ClusterSettings,
+    gguf: GgufFile,
+    parallel: int,
+    default_context: int,
+    wrap: Callable[[Ops], Ops],
+) -> LoadedModel:
+    """The first layers here, the others on further machines."""
+    clustered = open_clustered(
+        settings, cluster, gguf, parallel=parallel, default_context=default_context, wrap=wrap, note=note
+    )
+    native_context = clustered.model.config.context_length
+    model = _limited(clustered.model, native_context, settings, default_context)
+    chunk_tokens = settings.prefill_chunk or fitting_chunk(model.config, probe_memory().usable_bytes)
+    note(clustered.describe())
+    return LoadedModel(model, gguf, settings, native_context, chunk_tokens, coordinator=clustered.coordinator)
 
 
 def note(text: str) -> None:
@@ -228,10 +254,10 @@ def _settled(plan: Plan, made: _Made) -> OnCards:
 
 
 def _limited(
-    transformer: Transformer, native_context: int, settings: ModelSettings, default_context: int = DEFAULT_CONTEXT
-) -> Transformer:
+    transformer: DeepSeek, native_context: int, settings: ModelSettings, default_context: int = DEFAULT_CONTEXT
+) -> DeepSeek:
     asked = settings.context
     if asked is not None and asked > native_context:
         raise UsageError(f"--ctx {asked}: this model has a context of {native_context}; give at most that")
     context_length = min(asked or default_context, native_context)
-    return replace(transformer, config=replace(transformer.config, max_context=context_length))
+    return transformer.with_context(context_length)

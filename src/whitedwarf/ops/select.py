@@ -64,11 +64,24 @@ def find_cards(backend: str, total_bytes: int, usable_bytes: int, budget_bytes: 
         raise BackendError("; ".join([str(error), *reasons])) from error
 
 
-def make_planned(backend: str, placement: Placement, threads: int = 0, misses: Misses = "auto") -> "Planned":
-    """A backend of ON_CARDS as its placement says. Errors as `make_ops`."""
+def make_planned(
+    backend: str,
+    placement: Placement,
+    threads: int = 0,
+    misses: Misses = "auto",
+    streamed: "StreamedExpertOps | None" = None,
+) -> "Planned":
+    """A backend of ON_CARDS as its placement says. Errors as `make_ops`.
+
+    `streamed`: has the experts that are not on cards, from a disk; without it they are in the mapped file.
+    """
     _check_torch(backend)
+    from whitedwarf.ops.expert_source import StoredExperts
     from whitedwarf.ops.torch_backend import make_torch_ops
 
+    if streamed is not None:
+        cpu = None if misses == "copy" else streamed
+        return make_torch_ops(backend, placement, cpu, misses, StoredExperts(streamed.store))
     return make_torch_ops(backend, placement, _helping_cpu(placement, threads, misses), misses)
 
 
