@@ -12,7 +12,7 @@ import numpy as np
 
 from whitedwarf.errors import WhitedwarfError
 from whitedwarf.model.base import Span
-from whitedwarf.model.transformer import Transformer
+from whitedwarf.model.deepseek import DeepSeek
 from whitedwarf.ops.collecting import CollectingOps
 from whitedwarf.ops.moments import Moments
 
@@ -33,7 +33,7 @@ class Collection:
 
 
 def run_prompt(
-    model: Transformer, collector: CollectingOps, ids: Sequence[int], chunk_tokens: int, heard: Chunks | None = None
+    model: DeepSeek, collector: CollectingOps, ids: Sequence[int], chunk_tokens: int, heard: Chunks | None = None
 ) -> None:
     """One prompt from an empty state; what it adds stays with the collector, which begins empty."""
     collector.moments.clear()

@@ -17,9 +17,9 @@ from whitedwarf.config import DEFAULT_MODEL, ModelSettings
 from whitedwarf.conversation.thinking import Thinking
 from whitedwarf.errors import UsageError
 from whitedwarf.model.base import Span
+from whitedwarf.model.deepseek import DeepSeek
 from whitedwarf.model.steering import Directions
 from whitedwarf.model.steering_build import Activations, build_directions
-from whitedwarf.model.transformer import Transformer
 
 FORMAT = "ds4-directional-steering-v1"
 DEFAULT_SYSTEM = "You are a helpful assistant."
@@ -143,7 +143,7 @@ def _activations(loaded: LoadedModel, prompts: list[list[int]], component: Compo
     return np.array(found)
 
 
-def last_row(model: Transformer, ids: list[int], component: Component, chunk_tokens: int) -> np.ndarray:
+def last_row(model: DeepSeek, ids: list[int], component: Component, chunk_tokens: int) -> np.ndarray:
     """What that part of each layer gives for the last token (layers, D) float64."""
     last: dict[int, np.ndarray] = {}
 
@@ -154,7 +154,7 @@ def last_row(model: Transformer, ids: list[int], component: Component, chunk_tok
     state = model.new_state()
     for start in range(0, len(ids), chunk_tokens):
         model.forward([Span(state, np.array(ids[start : start + chunk_tokens], np.int32), "none")], observe)
-    return np.array([last[layer.index] for layer in model.layers])
+    return np.array([last[layer] for layer in range(model.config.hp.num_layers)])
 
 
 def _write(files: tuple[Path, Path], directions: Directions, facts: dict[str, object]) -> None:

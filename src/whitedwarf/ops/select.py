@@ -24,6 +24,7 @@ Misses = Literal["auto", "copy", "cpu"]
 
 BACKENDS = ("cuda", "rocm", "cpu", "mlx", "torch", "reference")  # best first
 ON_CARDS = ("cuda", "rocm", "torch")  # for which there is a placement
+STREAMED = ("cpu",)  # that can have their experts from a disk
 _CHOSEN: tuple[Kind, ...] = ("cuda", "rocm")  # what `auto` takes where it can
 LEVEL_VARIABLE = "WHITEDWARF_CPU_LEVEL"  # an instruction set by name, for tests and diagnosis; unset = the best here
 HOW_TO_BUILD = "the native module is not built; run `make run` (or `pip install -e .`) in the source folder"
@@ -63,11 +64,24 @@ def find_cards(backend: str, total_bytes: int, usable_bytes: int, budget_bytes: 
         raise BackendError("; ".join([str(error), *reasons])) from error
 
 
-def make_planned(backend: str, placement: Placement, threads: int = 0, misses: Misses = "auto") -> "Planned":
-    """A backend of ON_CARDS as its placement says. Errors as `make_ops`."""
+def make_planned(
+    backend: str,
+    placement: Placement,
+    threads: int = 0,
+    misses: Misses = "auto",
+    streamed: "StreamedExpertOps | None" = None,
+) -> "Planned":
+    """A backend of ON_CARDS as its placement says. Errors as `make_ops`.
+
+    `streamed`: has the experts that are not on cards, from a disk; without it they are in the mapped file.
+    """
     _check_torch(backend)
+    from whitedwarf.ops.expert_source import StoredExperts
     from whitedwarf.ops.torch_backend import make_torch_ops
 
+    if streamed is not None:
+        cpu = None if misses == "copy" else streamed
+        return make_torch_ops(backend, placement, cpu, misses, StoredExperts(streamed.store))
     return make_torch_ops(backend, placement, _helping_cpu(placement, threads, misses), misses)
 
 
