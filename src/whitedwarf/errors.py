@@ -8,10 +8,12 @@
     ├── RequestError                an API request that cannot be answered: HTTP 400 (kinds: protocol/failures.py)
     │   └── ImageError              an image that cannot be had or read, or breaks a limit
     ├── ContextOverflowError        the prompt does not fit in the context
+    ├── ModelReadError              the model's file could not be read on, or is no longer what was opened
     ├── OutOfMemoryError            too little memory: needed, available, what to do
     ├── DownloadError               a model could not be fetched; what has arrived is kept
     ├── EndpointError               a model behind a URL did not answer as such endpoints do
     ├── BackendError                the asked backend is not here or failed
+    ├── ClusterError                machines that hold parts of a model could not do it together
     ├── EngineClosedError           the engine is shutting down or died
     ├── EngineBusyError             too many requests wait already
     └── Cancelled                   the request was cancelled by its owner
@@ -55,6 +57,10 @@ class ContextOverflowError(WhitedwarfError):
     """The prompt (and what is to be generated) does not fit in the context."""
 
 
+class ModelReadError(WhitedwarfError):
+    """Weights that are read while the model runs did not come as the file was opened: the disk, or a changed file."""
+
+
 class OutOfMemoryError(WhitedwarfError):
     """Too little memory, seen before anything is loaded or met on the way."""
 
@@ -69,6 +75,10 @@ class EndpointError(WhitedwarfError):
 
 class BackendError(WhitedwarfError):
     """The asked backend is not available here, or failed."""
+
+
+class ClusterError(WhitedwarfError):
+    """The machines of a cluster could not do it: one is missing, failed, or does not fit the others."""
 
 
 class EngineClosedError(WhitedwarfError):

@@ -7,7 +7,7 @@ floats for vectors, I32 for the token table; which kernel runs on what is not kn
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 from whitedwarf.errors import FileFormatError
@@ -50,8 +50,48 @@ _DSPARK_MARK = "mtp.0.main_proj.weight"
 _KNOWN_EXTRA = re.compile(r"blk\.\d+\.exp_probs_b_vl\.bias|mtp\.\d+\..+|blk\.\d+\.nextn\..+")
 
 
-def expected_tensors(hp: Hyperparameters) -> Expectations:
-    """Every tensor of the main model by canonical name."""
+def expected_tensors(hp: Hyperparameters, held: range | None = None) -> Expectations:
+    """Every tensor of the main model by canonical name; those outside the layers `held` are not required."""
+    whole = _whole_model(hp)
+    if held is None:
+        return whole
+    return {
+        name: want if _is_held(name, held, hp.num_layers) else replace(want, required=False)
+        for name, want in whole.items()
+    }
+
+
+def layers_present(hp: Hyperparameters, tensors: Iterable[str]) -> range:
+    """The longest run of layers that are complete, with the embedding or the head where the run has to have them.
+
+    Empty where there is none; of equally long runs the first.
+    """
+    names, best, start = set(tensors), range(0), 0
+    expected = expected_tensors(hp)
+    needed: list[list[str]] = [[] for _ in range(hp.num_layers)]
+    for name, want in expected.items():
+        if want.required:
+            needed[_layer_of(name, hp.num_layers)].append(name)
+    for layer in range(hp.num_layers):
+        if not names.issuperset(needed[layer]):
+            start = layer + 1
+        elif layer + 1 - start > len(best):
+            best = range(start, layer + 1)
+    return best
+
+
+def _is_held(name: str, held: range, num_layers: int) -> bool:
+    return _layer_of(name, num_layers) in held
+
+
+def _layer_of(name: str, num_layers: int) -> int:
+    """With which layer a tensor of the main model has to be: the embedding with the first, the head with the last."""
+    if name.startswith("blk."):
+        return int(name.split(".")[1])
+    return 0 if name.startswith("token_embd.") else num_layers - 1
+
+
+def _whole_model(hp: Hyperparameters) -> Expectations:
     expected: Expectations = {
         "token_embd.weight": _matrix(hp.vocab_size, hp.hidden_size),
         "output.weight": _matrix(hp.vocab_size, hp.hidden_size),
@@ -80,10 +120,15 @@ def mtp_tensors(hp: Hyperparameters, prefix: str = "mtp.0.") -> Expectations:
     }
 
 
-def check_census(hp: Hyperparameters, tensors: Mapping[str, HasTypeAndShape], file_name: str) -> None:
-    """Compare a file's tensors (under canonical names) with the main model; FileFormatError names every difference."""
-    refuse_support_file(tensors, file_name)
-    expected = expected_tensors(hp)
+def check_census(
+    hp: Hyperparameters, tensors: Mapping[str, HasTypeAndShape], file_name: str, held: range | None = None
+) -> None:
+    """Compare a file's tensors (under canonical names) with the main model; FileFormatError names every difference.
+
+    Of a part of the model, layers `held`, the others may be missing, but not be different.
+    """
+    refuse_support_file(tensors, file_name, 0 if held is None else held.start)
+    expected = expected_tensors(hp, held)
     faults = [*_faults(expected, tensors), *_unexpected(hp, expected, tensors)]
     _raise_faults(faults, file_name)
 
@@ -109,11 +154,11 @@ def has_classic_mtp(tensors: Iterable[str]) -> bool:
     return bool(names) and _DSPARK_MARK not in names
 
 
-def refuse_support_file(tensors: Iterable[str], file_name: str) -> None:
+def refuse_support_file(tensors: Iterable[str], file_name: str, first_layer: int = 0) -> None:
     """Refuse a file of draft blocks alone (model.md 4.5, 4.6); needs no metadata, which such files may lack."""
     names = set(tensors)
     has_draft = any(name.startswith("mtp.") or ".nextn." in name for name in names)
-    if has_draft and "blk.0.attn_norm.weight" not in names:
+    if has_draft and f"blk.{first_layer}.attn_norm.weight" not in names:
         raise FileFormatError(
             f"{file_name} holds only the MTP draft block, expected a main model; give the main model's file instead"
         )

@@ -10,7 +10,7 @@ from whitedwarf.errors import UsageError
 from whitedwarf.model.base import Ids, Span
 from whitedwarf.model.rope import Rope, Turns
 from whitedwarf.model.state import SequenceState
-from whitedwarf.ops.base import IntArray, Ops
+from whitedwarf.ops.base import FloatArray, IntArray, Ops
 from whitedwarf.ops.spans import Spans, closed_windows
 
 
@@ -63,6 +63,7 @@ class Batch:
     windows: Mapping[int, Windows]  # by ratio
     wanted: tuple[range, ...]  # rows whose logits are wanted, span by span
     observe: Observer | None = None
+    entering: FloatArray | None = None  # (n, S, D) numpy's: the streams after the layers before ours
 
     @classmethod
     def of(
@@ -73,6 +74,7 @@ class Batch:
         compressed: Rope,
         vocab_size: int,
         observe: Observer | None = None,
+        entering: FloatArray | None = None,
     ) -> "Batch":
         """Makes room in every span's state, too; UsageError for an id outside the vocabulary."""
         ids = np.concatenate([span.ids for span in spans]).astype(np.int32, copy=False)
@@ -101,12 +103,15 @@ class Batch:
             },
             wanted=tuple(_wanted_rows(span, part.rows) for span, part in zip(spans, parts, strict=True)),
             observe=observe,
+            entering=entering,
         )
 
     @property
     def is_decode(self) -> bool:
-        """See ops/base.py, Pass."""
-        return self.observe is None and all(part.num_tokens == len(rows) == 1 for part, rows in self._pairs)
+        """See ops/base.py, Pass. What enters from elsewhere is not among the numbers that a recording finds."""
+        if self.observe is not None or self.entering is not None:
+            return False
+        return all(part.num_tokens == len(rows) == 1 for part, rows in self._pairs)
 
     @property
     def sizes(self) -> tuple[int, ...]:

@@ -22,14 +22,14 @@ class LoadedModel:
     mtp: MtpBlock | None
 
 
-def load_model(gguf: GgufFile, ops: Ops, kv_cache: KvCache = "packed") -> LoadedModel:
-    """Check the whole file against the architecture, then load it.
+def load_model(gguf: GgufFile, ops: Ops, kv_cache: KvCache = "packed", held: range | None = None) -> LoadedModel:
+    """Check the whole file against the architecture, then load it, or the layers `held` of it.
 
     Raises FileFormatError or NotDeepSeekV4Error naming the key or tensor, before any work is done.
     """
-    checked = check_model(gguf)
-    check_expert_tables(checked, str(gguf.paths[0]))
-    transformer = Transformer.load(checked.tensors, ModelConfig(checked.hp, kv_cache), ops)
+    checked = check_model(gguf, held)
+    check_expert_tables(checked, str(gguf.paths[0]), held)
+    transformer = Transformer.load(checked.tensors, ModelConfig(checked.hp, kv_cache), ops, held)
     mtp = MtpBlock.load(checked.tensors, transformer) if checked.has_mtp else None
     return LoadedModel(transformer, mtp)
 

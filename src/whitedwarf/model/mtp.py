@@ -34,6 +34,8 @@ class MtpBlock:
     """Weights of one MTP block beside its main model."""
 
     main: Transformer
+    embedding: Weight  # the main model's, like the head
+    head: Weight
     embedding_projection: Weight  # (D, D)
     streams_projection: Weight  # (D, D)
     embedding_norm: FloatArray  # (D,)
@@ -44,8 +46,12 @@ class MtpBlock:
     @classmethod
     def load(cls, tensors: TensorMap, main: Transformer) -> "MtpBlock":
         params = Parameters(tensors, main.ops, PREFIX)
+        if main.embedding is None or main.head is None:
+            raise ValueError("an MTP block drafts for a whole model, and only a part of one is here")
         return cls(
             main=main,
+            embedding=main.embedding,
+            head=main.head,
             embedding_projection=params.matrix("e_proj"),
             streams_projection=params.matrix("h_proj"),
             embedding_norm=params.vector("enorm"),
@@ -65,13 +71,13 @@ class MtpBlock:
         for part in batch.parts:
             part.state.advance(part.num_tokens)
         mixed = main.ops.hyper_head(after, self.head_hyper, main.config.hyper)
-        logits = main.ops.host(main.ops.linear(mixed, main.head))
+        logits = main.ops.host(main.ops.linear(mixed, self.head))
         return MtpOutput(logits.astype(np.float32, copy=False), after)
 
     def _join(self, batch: Batch, streams: FloatArray) -> FloatArray:
         """Token and state, normed and projected, added in every stream."""
         ops, epsilon = self.main.ops, self.main.config.hp.rms_epsilon
-        embedded = ops.rms_norm(ops.embed(self.main.embedding, batch.ids), self.embedding_norm, epsilon)
+        embedded = ops.rms_norm(ops.embed(self.embedding, batch.ids), self.embedding_norm, epsilon)
         token = ops.linear(embedded, self.embedding_projection)
         flat = ops.rms_norm(streams.reshape(-1, streams.shape[-1]), self.streams_norm, epsilon)
         projected = ops.linear(flat, self.streams_projection)

@@ -9,31 +9,51 @@ Knows no file.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from whitedwarf.model.base import Ids, Snapshot
 from whitedwarf.model.rows import AppendedRows
-from whitedwarf.model.session_payload import Frontier, LayerArrays, check_shape, held, start_at
+from whitedwarf.model.session_payload import (
+    Frontier,
+    LayerArrays,
+    check_shape,
+    held,
+    own_snapshot,
+    put_together,
+    start_at,
+)
 from whitedwarf.model.state import CompressorState, LayerState, StateSnapshot
-from whitedwarf.model.transformer import Transformer
+
+if TYPE_CHECKING:
+    from whitedwarf.model.transformer import Transformer
 
 
 @dataclass(frozen=True, slots=True)
 class PackedArrays:
-    """Takes apart and puts together the states of one model."""
+    """Takes apart and puts together the states of one model, or of the layers of it that are here."""
 
-    model: Transformer
+    model: "Transformer"
 
-    def of(self, snapshot: StateSnapshot) -> Iterator[LayerArrays]:
+    def accepts(self, snapshot: Snapshot) -> bool:
+        """Whether it is of a model such as this."""
+        return isinstance(snapshot, StateSnapshot)
+
+    def of(self, snapshot: Snapshot) -> Iterator[LayerArrays]:
         """The arrays of every layer, numpy's: views where the state lies there."""
-        layers = zip(self.model.config.hp.compress_ratios, snapshot.layers, strict=True)
-        return (self._layer(ratio, state, snapshot.position) for ratio, state in layers)
+        state = own_snapshot(snapshot)
+        return (self.layer(state, index) for index in self.model.held)
+
+    def layer(self, snapshot: StateSnapshot, index: int) -> LayerArrays:
+        """The arrays of one layer."""
+        return self._layer(self.model.config.hp.compress_ratios[index], snapshot.layers[index], snapshot.position)
+
+    def restored(self, ids: Ids, layers: Iterable[LayerArrays]) -> StateSnapshot:
+        """See model/saved_states.py."""
+        return self.snapshot(len(ids), layers)
 
     def snapshot(self, position: int, layers: Iterable[LayerArrays]) -> StateSnapshot:
         """A state to restore from; ValueError if an array has not the shape that the position and model ask for."""
-        ratios, layers = self.model.config.hp.compress_ratios, list(layers)
-        if len(layers) != len(ratios):
-            raise ValueError(f"the model has {len(ratios)} layers, the arrays are of {len(layers)}")
-        states = tuple(self._state(index, arrays, position) for index, arrays in enumerate(layers))
-        return StateSnapshot(position, ratios, states)
+        return put_together(self.model, position, layers, self._state)
 
     def _layer(self, ratio: int, state: LayerState, position: int) -> LayerArrays:
         arrays: LayerArrays = (held(state.window, position - self._live(position), position),)

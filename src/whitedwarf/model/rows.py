@@ -28,6 +28,14 @@ class SlidingRows:
         self.buffer = memory.empty(keep + SLACK_ROWS, width, dtype)
         self._dtype = np.dtype(dtype)
 
+    @classmethod
+    def none(cls, width: int, dtype: npt.DTypeLike, memory: RowMemory = HOST) -> "SlidingRows":
+        """Where nothing is kept, and nothing can be put."""
+        other = cls.__new__(cls)
+        other.keep = other.first = 0
+        other.memory, other.buffer, other._dtype = memory, memory.empty(0, width, dtype), np.dtype(dtype)
+        return other
+
     @property
     def room_end(self) -> int:
         """Rows before this index fit into the buffer as it is."""

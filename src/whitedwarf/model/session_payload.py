@@ -9,19 +9,23 @@ wherever sums are made in f32 and the rows are kept as before.
 Knows no file.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from whitedwarf.model.base import Ids, Snapshot
 from whitedwarf.model.compressor import Compressor
 from whitedwarf.model.rows import AppendedRows, SlidingRows
-from whitedwarf.model.state import CompressorState, LayerState, StateSnapshot
-from whitedwarf.model.transformer import Transformer
+from whitedwarf.model.state import AbsentLayer, CompressorState, LayerState, StateSnapshot
 from whitedwarf.ops.base import RowFormat, Rows
 from whitedwarf.ops.rows import encode_stored
 from whitedwarf.ops.spans import Array
+
+if TYPE_CHECKING:
+    from whitedwarf.model.transformer import Transformer
 
 EMPTY_SCORE = np.float32(-1e30)  # of a frontier's slot that no token has filled: no share of any average
 
@@ -31,41 +35,50 @@ LayerArrays = tuple[Array, ...]  # 1, 4 or 7 of them: see above
 
 @dataclass(frozen=True, slots=True)
 class SessionArrays:
-    """Converts the states of one model."""
+    """Converts the states of one model, or of the layers of it that are here."""
 
-    model: Transformer
+    model: "Transformer"
 
-    def of(self, snapshot: StateSnapshot) -> Iterator[LayerArrays]:
+    def accepts(self, snapshot: Snapshot) -> bool:
+        """Whether it is of a model such as this."""
+        return isinstance(snapshot, StateSnapshot)
+
+    def of(self, snapshot: Snapshot) -> Iterator[LayerArrays]:
         """The arrays of every layer, made one by one: all together may be seven times the state."""
-        return (self._layer(index, state, snapshot.position) for index, state in enumerate(snapshot.layers))
+        state = own_snapshot(snapshot)
+        return (self.layer(state, index) for index in self.model.held)
+
+    def layer(self, snapshot: StateSnapshot, index: int) -> LayerArrays:
+        """The arrays of one layer."""
+        return self._layer(index, snapshot.layers[index], snapshot.position)
+
+    def restored(self, ids: Ids, layers: Iterable[LayerArrays]) -> StateSnapshot:
+        """See model/saved_states.py."""
+        return self.snapshot(len(ids), layers)
 
     def snapshot(self, position: int, layers: Iterable[LayerArrays]) -> StateSnapshot:
         """A state to restore from; ValueError if an array has not the shape that the position and model ask for."""
-        ratios, layers = self.model.config.hp.compress_ratios, list(layers)
-        if len(layers) != len(ratios):
-            raise ValueError(f"the model has {len(ratios)} layers, the arrays are of {len(layers)}")
-        states = tuple(self._state(index, arrays, position) for index, arrays in enumerate(layers))
-        return StateSnapshot(position, ratios, states)
+        return put_together(self.model, position, layers, self._state)
 
     def _layer(self, index: int, state: LayerState, position: int) -> LayerArrays:
         config = self.model.config
         live = min(config.hp.sliding_window, position)
-        raw = self._decoded(held(state.window, position - live, position), config.kv_format)
+        raw = self._decoded(index, held(state.window, position - live, position), config.kv_format)
         arrays: LayerArrays = (raw,)
         for compressor, part in self._compressors(index, state):
-            arrays += self._compressed(compressor, part, position)
+            arrays += self._compressed(index, compressor, part, position)
         return arrays
 
     def _compressors(self, index: int, state: LayerState) -> list[tuple[Compressor, CompressorState]]:
-        attention = self.model.layers[index].attention
+        attention = self.model.layers[index - self.model.held.start].attention
         indexer = attention.indexer.compressor if attention.indexer else None
         pairs = (attention.compressor, state.compressor), (indexer, state.indexer)
         return [(compressor, part) for compressor, part in pairs if compressor is not None and part is not None]
 
-    def _compressed(self, compressor: Compressor, state: CompressorState, position: int) -> LayerArrays:
+    def _compressed(self, index: int, compressor: Compressor, state: CompressorState, position: int) -> LayerArrays:
         frontier = Frontier.at(position, compressor.pooling.ratio)
         made = state.rows.memory.to_host(state.rows.upto(position // compressor.pooling.ratio))
-        rows = self._decoded(made, compressor.pooling.format)
+        rows = self._decoded(index, made, compressor.pooling.format)
         values = held(state.values, frontier.start, position)
         gates = held(state.gates, frontier.start, position)
         scores = gates + frontier.of_positions(self._ape(compressor))
@@ -103,9 +116,9 @@ class SessionArrays:
         ape: Floats = self.model.ops.host(compressor.pooling.ape).astype(np.float32)
         return ape
 
-    def _decoded(self, data: Array, format: RowFormat) -> Floats:
+    def _decoded(self, index: int, data: Array, format: RowFormat) -> Floats:
         ops = self.model.ops
-        rows = ops.memory(0).to_device(np.ascontiguousarray(data))
+        rows = ops.memory(index).to_device(np.ascontiguousarray(data))
         return ops.host(ops.decode_rows(Rows(format, rows, 0))).astype(np.float32, copy=False)
 
 
@@ -137,6 +150,29 @@ class Frontier:
         slots = np.full((self.num_slots, rows.shape[1]), empty, np.float32)
         slots[self.live] = rows
         return slots
+
+
+def own_snapshot(snapshot: Snapshot) -> StateSnapshot:
+    """A snapshot of a model such as ours; ValueError for any other."""
+    if not isinstance(snapshot, StateSnapshot):
+        raise ValueError(f"expected a snapshot of this model, got {type(snapshot).__name__}")
+    return snapshot
+
+
+def put_together(
+    model: "Transformer",
+    position: int,
+    layers: Iterable[LayerArrays],
+    state_of: Callable[[int, LayerArrays, int], LayerState],
+) -> StateSnapshot:
+    """A snapshot of the layers that are here; ValueError where there are arrays of more or fewer."""
+    given, ratios = list(layers), model.config.hp.compress_ratios
+    if len(given) != len(model.held):
+        raise ValueError(f"the model has {len(model.held)} layers here, the arrays are of {len(given)}")
+    states: list[LayerState] = [AbsentLayer.of(model.config, model.ops.memory(index)) for index in range(len(ratios))]
+    for index, arrays in zip(model.held, given, strict=True):
+        states[index] = state_of(index, arrays, position)
+    return StateSnapshot(position, ratios, tuple(states))
 
 
 def without(scores: Floats, ape: Floats) -> Floats:

@@ -6,6 +6,7 @@ alone, so a small step back is arithmetic, and no layer is told that a token has
 snapshot, which copies the few sliding rows and shares the appended ones.
 """
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -118,6 +119,30 @@ class LayerState:
         return self.window.size_bytes + sum(part.size_bytes for part in self.compressors)
 
 
+@dataclass(slots=True)
+class AbsentLayer(LayerState):
+    """A layer that is computed elsewhere: nothing of it is remembered here. Layers keep their numbers beside it."""
+
+    @classmethod
+    def of(cls, config: ModelConfig, memory: RowMemory = HOST) -> "AbsentLayer":
+        return cls(SlidingRows.none(config.kv_format.row_bytes, np.uint8, memory), None, None)
+
+    def make_room(self, position: int, num_tokens: int, ratio: int) -> int:
+        return sys.maxsize
+
+    def copy(self, position: int, ratio: int) -> LayerState:
+        return self
+
+    def frozen(self, position: int, ratio: int) -> LayerState:
+        return self
+
+    def rebased(self, longer: LayerState, num_rows: int) -> LayerState:
+        return self
+
+    def packed(self, num_rows: int) -> LayerState:
+        return self
+
+
 def _rebased(state: CompressorState | None, longer: CompressorState | None, num_rows: int) -> CompressorState | None:
     if state is None or longer is None:
         return state
@@ -139,8 +164,10 @@ class StateSnapshot:
 
     def rebased(self, longer: Snapshot) -> "StateSnapshot":
         """See model/base.py; ValueError when `longer` is of another model or shorter."""
-        if not isinstance(longer, StateSnapshot) or longer.ratios != self.ratios or longer.position < self.position:
-            raise ValueError("expected a longer snapshot of the same model")
+        if not isinstance(longer, StateSnapshot) or longer.model_part != self.model_part:
+            raise ValueError("expected a snapshot of the same model and the same layers")
+        if longer.position < self.position:
+            raise ValueError(f"expected a snapshot of at least {self.position} tokens, got one of {longer.position}")
         counts = _row_counts(self.ratios, self.position)
         layers = zip(self.layers, longer.layers, counts, strict=True)
         rebased = tuple(layer.rebased(other, count) for layer, other, count in layers)
@@ -151,6 +178,11 @@ class StateSnapshot:
         counts = _row_counts(self.ratios, self.position)
         layers = tuple(layer.packed(count) for layer, count in zip(self.layers, counts, strict=True))
         return StateSnapshot(self.position, self.ratios, layers, self.rollback_room)
+
+    @property
+    def model_part(self) -> "ModelPart":
+        """Of which model, and of which of its layers."""
+        return _model_part(self.ratios, self.layers)
 
     @property
     def own_bytes(self) -> int:
@@ -165,14 +197,23 @@ class StateSnapshot:
 
 
 class SequenceState:
-    """The live KV state of one sequence; `memory` says where a layer's rows lie."""
+    """The live KV state of one sequence; `memory` says where a layer's rows lie, `held` which layers there are here."""
 
     def __init__(
-        self, config: ModelConfig, ratios: tuple[int, ...], memory: Callable[[int], RowMemory] = lambda layer: HOST
+        self,
+        config: ModelConfig,
+        ratios: tuple[int, ...],
+        memory: Callable[[int], RowMemory] = lambda layer: HOST,
+        held: range | None = None,
     ) -> None:
         self.position = 0
         self.ratios = ratios
-        self.layers = [LayerState.new(config, ratio, memory(layer)) for layer, ratio in enumerate(ratios)]
+        self.layers = [
+            LayerState.new(config, ratio, memory(layer))
+            if held is None or layer in held
+            else AbsentLayer.of(config, memory(layer))
+            for layer, ratio in enumerate(ratios)
+        ]
         self.bound: object | None = None  # a backend's own view of the buffers; see ops/spans.py
         self._oldest = 0  # no position before this one can be returned to
         self._room = range(0)  # positions whose rows can be written where they belong
@@ -209,8 +250,8 @@ class SequenceState:
 
     def restore(self, snapshot: Snapshot) -> None:
         """Become what the snapshot was taken of; any earlier content is dropped."""
-        if not isinstance(snapshot, StateSnapshot) or snapshot.ratios != self.ratios:
-            raise ValueError("the snapshot was taken of another model")
+        if not isinstance(snapshot, StateSnapshot) or snapshot.model_part != _model_part(self.ratios, self.layers):
+            raise ValueError("the snapshot was taken of another model, or of other layers")
         pairs = zip(snapshot.layers, snapshot.ratios, strict=True)
         self.layers = [layer.copy(snapshot.position, ratio) for layer, ratio in pairs]
         self.bound, self._room = None, range(0)
@@ -227,6 +268,14 @@ class SequenceState:
     @property
     def size_bytes(self) -> int:
         return sum(layer.size_bytes for layer in self.layers)
+
+
+ModelPart = tuple[tuple[int, bool], ...]
+
+
+def _model_part(ratios: tuple[int, ...], layers: Sequence[LayerState]) -> ModelPart:
+    """Each layer's ratio, and whether it is here."""
+    return tuple((ratio, not isinstance(layer, AbsentLayer)) for ratio, layer in zip(ratios, layers, strict=True))
 
 
 def _row_counts(ratios: tuple[int, ...], position: int) -> list[int]:

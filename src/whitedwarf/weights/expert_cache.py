@@ -96,6 +96,7 @@ class ExpertCache:
         self.picks = np.zeros((len(layer_bytes), num_experts), np.int64)  # all there ever were, for a profile
         self._traffic = Traffic()
         self._places: dict[tuple[int, int], int] = {}  # (layer, expert) -> slot of the pool of this size
+        self._expected: dict[int, list[int]] = {}  # layer -> experts that `expect` let in, until the layer picks
         self._pools = {size: _Pool(count) for size, count in pool_slots.items()}
         self._clock = 0
         self._last_layer = NOBODY
@@ -107,6 +108,7 @@ class ExpertCache:
         A layer that is not behind the last one begins a new pass.
         """
         self._begin(layer, num_rows)
+        self._forget_expectations(layer)
         counts = _counted(picked)
         weight = min(1.0, HALF_LIFE_TOKENS / num_rows)
         for expert, count in counts.items():
@@ -131,6 +133,22 @@ class ExpertCache:
     def again(self, fetch: Fetch, admission: Admission = Admission.ALWAYS, most_loads: int | None = None) -> Fetch:
         """The next round: what was left of a fetch, which was released. Nothing is counted twice."""
         return self._fetch(fetch.layer, fetch.left, admission, most_loads)
+
+    def expect(self, layer: int, expert: int) -> Load | None:
+        """Let an expert in that will probably be picked next, over one that is colder even so; None where none is.
+
+        Until its layer picks, it is as hot as if it had been picked already. Counts as a load, not as needed.
+        """
+        pool = self._pools[self.layer_pools[layer]]
+        slot = pool.lowest()
+        if slot is None or (layer, expert) in self._places or pool.rank[slot] >= self.heat[layer, expert] + 1:
+            return None
+        self._clock += 1
+        load = self._put(layer, expert, slot, pool, is_passing=False)
+        pool.last_use[slot], pool.is_expected[slot] = self._clock, True
+        pool.settle(slot, self.heat)
+        self._expected.setdefault(layer, []).append(expert)
+        return load
 
     def release(self, fetch: Fetch) -> None:
         """The work on its slots is done: they may be given away."""
@@ -171,6 +189,11 @@ class ExpertCache:
         return len(self._places)
 
     @property
+    def held_bytes(self) -> int:
+        """Of the experts that have a slot."""
+        return sum(self.layer_bytes[layer] for layer, _ in self._places)
+
+    @property
     def traffic(self) -> Traffic:
         """What was counted so far."""
         return replace(self._traffic)
@@ -185,6 +208,14 @@ class ExpertCache:
         slot = self._places.get((layer, expert))
         if slot is not None:
             self._pools[self.layer_pools[layer]].settle(slot, self.heat)
+
+    def _forget_expectations(self, layer: int) -> None:
+        for expert in self._expected.pop(layer, ()):
+            slot = self._places.get((layer, expert))
+            if slot is not None:
+                pool = self._pools[self.layer_pools[layer]]
+                pool.is_expected[slot] = False
+                pool.settle(slot, self.heat)
 
     def _begin(self, layer: int, num_rows: int) -> None:
         if layer <= self._last_layer:
@@ -227,6 +258,7 @@ class ExpertCache:
             del self._places[victim]
             self._traffic.evictions += 1
         pool.owners[slot], pool.is_passing[slot] = (layer, expert), is_passing and victim is not None
+        pool.is_expected[slot] = False
         self._places[layer, expert] = slot
         self._traffic.loads += 1
         self._traffic.loaded_bytes += self.layer_bytes[layer]
@@ -242,6 +274,7 @@ class _Pool:
     def __init__(self, num_slots: int) -> None:
         self.owners: list[tuple[int, int] | None] = [None] * num_slots
         self.is_passing = [False] * num_slots
+        self.is_expected = [False] * num_slots
         self.holders = [0] * num_slots
         self.last_use = np.zeros(num_slots, np.int64)
         self.rank = np.full(num_slots, _EMPTY)
@@ -263,7 +296,7 @@ class _Pool:
         elif owner is None:
             self.rank[slot] = _EMPTY
         else:
-            self.rank[slot] = _PASSING if self.is_passing[slot] else heat[owner]
+            self.rank[slot] = _PASSING if self.is_passing[slot] else heat[owner] + self.is_expected[slot]
 
     def cool(self) -> None:
         np.multiply(self.rank, 0.5, out=self.rank, where=self.rank > 0)
@@ -279,7 +312,8 @@ class _Pool:
         return int(among[self.last_use[among].argmin()])
 
     def clear(self, slot: int) -> None:
-        self.owners[slot], self.is_passing[slot], self.last_use[slot] = None, False, 0
+        self.owners[slot], self.is_passing[slot], self.is_expected[slot] = None, False, False
+        self.last_use[slot] = 0
         if not self.holders[slot]:
             self.rank[slot] = _EMPTY
 
