@@ -14,9 +14,9 @@ import numpy as np
 
 from whitedwarf.bench.speed import SEED, prefill
 from whitedwarf.bench.spread import quartiles
+from whitedwarf.engine.paced_model import RunModel
 from whitedwarf.model.base import Ids, Snapshot, Span
 from whitedwarf.model.state import SequenceState
-from whitedwarf.model.transformer import Transformer
 
 PICK_STEPS = 4
 
@@ -70,7 +70,7 @@ class _Picks:
 
 
 def measure_batch(
-    model: Transformer, plan: BatchPlan, progress: Callable[[str], None] = lambda _: None
+    model: RunModel, plan: BatchPlan, progress: Callable[[str], None] = lambda _: None
 ) -> list[BatchSample]:
     """One sample for each number of sequences."""
     rng = np.random.default_rng(SEED)
@@ -102,9 +102,7 @@ def _restore(states: Sequence[SequenceState], snapshot: Snapshot) -> None:
         state.restore(snapshot)
 
 
-def _steps(
-    model: Transformer, states: Sequence[SequenceState], steps: int, ids: Callable[[int], Ids]
-) -> Iterator[float]:
+def _steps(model: RunModel, states: Sequence[SequenceState], steps: int, ids: Callable[[int], Ids]) -> Iterator[float]:
     # The first step moves every state's shared rows into buffers of its own: not measured.
     model.forward(_spans(states, ids(len(states))))
     for _ in range(steps):

@@ -16,9 +16,9 @@ from typing import Literal
 import numpy as np
 
 from whitedwarf.bench.speed import SEED, prefill
+from whitedwarf.engine.paced_model import RunModel
 from whitedwarf.model.base import Ids, Span
 from whitedwarf.model.state import SequenceState
-from whitedwarf.model.transformer import Transformer
 
 Kind = Literal["prefill", "decode"]
 
@@ -77,7 +77,7 @@ def points(prefills: Sequence[int], decodes: Sequence[int], depths: Sequence[int
 
 
 def measure_points(
-    model: Transformer,
+    model: RunModel,
     asked: Sequence[Point],
     repeats: int,
     chunk_tokens: int,
@@ -108,7 +108,7 @@ def measure_points(
             yield Rates(point, tuple(rates), snapshot.size_bytes)
 
 
-def _run(model: Transformer, state: SequenceState, ids: Ids, kind: Kind, chunk_tokens: int) -> float:
+def _run(model: RunModel, state: SequenceState, ids: Ids, kind: Kind, chunk_tokens: int) -> float:
     if kind == "prefill":
         return prefill(model, state, ids, chunk_tokens)[0]
     start = perf_counter()

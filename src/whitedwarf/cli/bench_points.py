@@ -47,7 +47,7 @@ def command(
     loaded = open_for(model, max(point.end for point in asked) + 1, None, "these lengths and depths")
     output.check(loaded.gguf.paths)
     progress = ProgressLine()
-    found = list(measure_points(loaded.transformer, asked, repeats, loaded.chunk_tokens, progress.show))
+    found = list(measure_points(loaded.paced, asked, repeats, loaded.chunk_tokens, progress.show))
     progress.clear()
     rows = [(rates.point.name, rates.as_llama_bench()) for rates in found]
     table = [f"{name:>14} {test['avg_ts']:>10.2f} ± {test['stddev_ts']:.2f} tokens/s" for name, test in rows]

@@ -15,11 +15,11 @@ from whitedwarf.cli.scoring import check_fits
 from whitedwarf.cli.steer_prompts import SteerPrompt, read_prompts
 from whitedwarf.config import DEFAULT_MODEL, ModelSettings
 from whitedwarf.conversation.thinking import Thinking
+from whitedwarf.engine.paced_model import RunModel
 from whitedwarf.errors import UsageError
 from whitedwarf.model.base import Span
 from whitedwarf.model.steering import Directions
 from whitedwarf.model.steering_build import Activations, build_directions
-from whitedwarf.model.transformer import Transformer
 
 FORMAT = "ds4-directional-steering-v1"
 DEFAULT_SYSTEM = "You are a helpful assistant."
@@ -138,12 +138,12 @@ def _activations(loaded: LoadedModel, prompts: list[list[int]], component: Compo
     for number, ids in enumerate(prompts, 1):
         if progress.is_terminal or number % LOGGED_EVERY == 0:
             progress.show(f"prompt {number}/{len(prompts)}")
-        found.append(last_row(loaded.transformer, ids, component, loaded.chunk_tokens))
+        found.append(last_row(loaded.paced, ids, component, loaded.chunk_tokens))
     progress.clear()
     return np.array(found)
 
 
-def last_row(model: Transformer, ids: list[int], component: Component, chunk_tokens: int) -> np.ndarray:
+def last_row(model: RunModel, ids: list[int], component: Component, chunk_tokens: int) -> np.ndarray:
     """What that part of each layer gives for the last token (layers, D) float64."""
     last: dict[int, np.ndarray] = {}
 
@@ -154,7 +154,7 @@ def last_row(model: Transformer, ids: list[int], component: Component, chunk_tok
     state = model.new_state()
     for start in range(0, len(ids), chunk_tokens):
         model.forward([Span(state, np.array(ids[start : start + chunk_tokens], np.int32), "none")], observe)
-    return np.array([last[layer.index] for layer in model.layers])
+    return np.array([last[layer] for layer in range(model.config.hp.num_layers)])
 
 
 def _write(files: tuple[Path, Path], directions: Directions, facts: dict[str, object]) -> None:
