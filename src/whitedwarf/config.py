@@ -16,6 +16,7 @@ AGENT_CONTEXT = 100_000
 DEFAULT_SYSTEM = "You are a helpful assistant"
 
 _MODEL = Group.create_ordered("Model and runtime")
+_STREAMING = Group.create_ordered("A model larger than memory")
 _PROMPT = Group.create_ordered("Prompt")
 _SAMPLING = Group.create_ordered("Sampling")
 _SERVER = Group.create_ordered("Server")
@@ -27,6 +28,7 @@ _AGENT = Group.create_ordered("Agent")
 _SESSIONS = Group.create_ordered("Sessions")
 _TOOLS = Group.create_ordered("Tools")
 _ENDPOINT = Group.create_ordered("Another server")
+_CLUSTER = Group.create_ordered("Cluster")
 POSITIVE = Number(gte=1)
 MOST_MB = 1 << 40  # more than there is; /metrics and clocks tell such numbers as floats
 LONGEST_S = 1_000_000_000
@@ -54,9 +56,61 @@ class PlaceSettings(FileSettings):
     a reserve."""
 
 
+@Parameter(name="*", group=_CLUSTER)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrustSettings:
+    """Whom the processes of a cluster trust, and how long they wait for each other."""
+
+    cluster_keys: Path | None = None
+    """Folder of keys that `whitedwarf cluster keys` made; each machine has one of its own."""
+    plaintext: bool = False
+    """Go without keys: nothing is encrypted, and everybody who reaches the ports can run programs as you."""
+    cluster_patience: Annotated[float, Parameter(validator=Number(gte=1, lte=LONGEST_S))] = 10.0
+    """Seconds without a byte after which a machine counts as lost."""
+    debug: bool = False
+    """Tell about connections and, in a coordinator, what each machine did for each piece of work, on stderr."""
+
+
+@Parameter(name="*", group=_CLUSTER)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSettings(TrustSettings):
+    """The further machines that hold the later layers of the model, and how they are reached."""
+
+    cluster: Annotated[str | None, Parameter(name="--cluster")] = None
+    """HOST:PORT of a meeting place (`whitedwarf cluster start`). Default: the whole model is here."""
+    layers: str | None = None
+    """Layers of this process, 0:A. Default: so many that all machines have their share by memory and speed."""
+    cluster_bits: Literal[32, 16, 8] = 32
+    """Bits for each number on the way between machines. 32 gives the tokens of a single machine; 16 halves what a slow
+    network carries and is hardly noticed; 8 is for trying."""
+    cluster_wait: Annotated[float, Parameter(validator=Number(gte=0, lte=LONGEST_S))] = 30.0
+    """Seconds that a request waits until there are machines for all layers."""
+
+
 @Parameter(name="*", group=_MODEL)
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelSettings(PlaceSettings):
+class StreamingSettings(PlaceSettings):
+    """Which file, where it runs, and how much of it is in memory (spec/product.md F.1)."""
+
+    ssd_streaming: Annotated[bool, Parameter(negative=(), group=_STREAMING)] = False
+    """Keep the weights that every token uses in memory, and of the experts as many as fit beside; the others are read
+    from the file when they are needed."""
+    ssd_streaming_cache_experts: Annotated[str | None, Parameter(group=_STREAMING)] = None
+    """How many experts are kept: a number of them, or memory for them such as 24GB (of 1024 MiB). Default: as many as
+    fit into 80 % of what is available."""
+    ssd_streaming_cold: Annotated[bool, Parameter(negative=(), group=_STREAMING)] = False
+    """Begin without experts in memory, not with those that were used most so far."""
+    ssd_streaming_preload_experts: Annotated[
+        int | None, Parameter(validator=Number(gte=0), group=_STREAMING, show_default=False)
+    ] = None
+    """Begin with so many of them at most. Default: 4096."""
+    simulate_used_memory: Annotated[str | None, Parameter(group=_STREAMING)] = None
+    """Take so much memory away before the model is loaded, such as 32GB, to see how it does with the rest."""
+
+
+@Parameter(name="*", group=_MODEL)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSettings(StreamingSettings):
     """Which model, and how it runs."""
 
     context: Annotated[int | None, Parameter(name=("--ctx", "-c"), validator=POSITIVE)] = None
@@ -81,6 +135,7 @@ class ModelSettings(PlaceSettings):
     Results stay the same."""
     force: bool = False
     """Go on although memory looks too small."""
+    cluster: Annotated[ClusterSettings | None, Parameter(parse=False)] = None  # of commands that take these, too
 
 
 @Parameter(name="*", group=_PROMPT)
@@ -276,7 +331,7 @@ class AgentFlags(SourceSettings):
 
 
 DEFAULT_FILE = FileSettings()
-DEFAULT_PLACE = PlaceSettings()
+DEFAULT_STREAMING = StreamingSettings()
 DEFAULT_MODEL = ModelSettings()
 DEFAULT_SOURCE = SourceSettings()
 DEFAULT_CHAT = ChatSettings()
@@ -285,3 +340,5 @@ DEFAULT_SERVE = ServeSettings()
 DEFAULT_STEERING = SteeringSettings()
 DEFAULT_AGENT = AgentFlags()
 DEFAULT_AGENT_MODEL = AgentModelSettings()
+DEFAULT_TRUST = TrustSettings()
+DEFAULT_CLUSTER = ClusterSettings()

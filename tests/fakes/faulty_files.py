@@ -7,13 +7,14 @@ from pathlib import Path
 
 from whitedwarf.weights.os_files import FileState, OsFiles
 
-Fault = Callable[[int, int], int | None]  # offset, size -> how many bytes are read at most; may raise or wait
+Fault = Callable[[int, int], int | None]  # offset, size -> how many bytes come at most; may raise or wait
 
 
 class FaultyFiles(OsFiles):
     """Real reads of real files; `fault` is asked before each, `is_direct` False refuses O_DIRECT like a memory disk."""
 
     def __init__(self, fault: Fault | None = None, *, is_direct: bool = True) -> None:
+        super().__init__()
         self.fault = fault
         self.is_direct = is_direct
         self.reads: list[tuple[int, int]] = []  # offset, bytes that came
@@ -28,7 +29,10 @@ class FaultyFiles(OsFiles):
 
     def read(self, descriptor: int, into: memoryview, offset_bytes: int) -> int:
         most = self.fault(offset_bytes, into.nbytes) if self.fault is not None else None
-        came = super().read(descriptor, into if most is None else into[:most], offset_bytes)
+        came = super().read(descriptor, into, offset_bytes)
+        if most is not None and most < came:
+            into[most:came] = b"\xee" * (came - most)  # did not come
+            came = most
         with self._lock:
             self.reads.append((offset_bytes, came))
         return came

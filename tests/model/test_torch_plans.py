@@ -19,7 +19,7 @@ from whitedwarf.gguf.synth_shapes import model_shape  # noqa: E402
 from whitedwarf.model.base import Span  # noqa: E402
 from whitedwarf.model.loading import LoadedModel, load_model  # noqa: E402
 from whitedwarf.model.steering import Steering  # noqa: E402
-from whitedwarf.model.transformer import Transformer  # noqa: E402
+from whitedwarf.model.transformer import Passed, Transformer  # noqa: E402
 from whitedwarf.ops.base import Ops  # noqa: E402
 from whitedwarf.ops.cpu import CpuOps  # noqa: E402
 from whitedwarf.ops.host_expert_ops import HostExpertOps  # noqa: E402
@@ -230,3 +230,36 @@ def test_the_made_up_cards_notice_what_is_mixed() -> None:
         with pytest.raises(AssertionError, match="mixes tensors of the cards"):
             one + other
         assert tags.card_of(tags.move(one, 1) + other) == 1
+
+
+def parts_of_a_pass(models: Sequence[Transformer], ids: np.ndarray) -> np.ndarray:
+    """Logits of a chunk and a token, from part to part."""
+    states, found = [model.new_state() for model in models], []
+    for piece in (ids[:-1], ids[-1:]):
+        passed = Passed()
+        for model, state in zip(models, states, strict=True):
+            passed = model.forward_part([Span(state, piece, "all")], passed.streams)
+        found.append(passed.logits[0])
+    return np.concatenate(found)
+
+
+def test_a_part_of_a_model_may_lie_on_several_cards(tiny: GgufFile) -> None:
+    ids, model = tokens(10), plain(tiny)
+    expected = model.forward([Span(model.new_state(), ids, "all")])[0]
+    with TaggedCards() as tags:
+        first = load_model(
+            tiny, layered(tags, (TorchOps("cpu:0"), 1), (TorchOps("cpu:1"), 2)), held=range(2)
+        ).transformer
+        last_ops = layered(tags, (TorchOps("cpu:0"), 3), (TorchOps("cpu:1"), 6))
+        last = load_model(tiny, last_ops, held=range(2, 6)).transformer
+        assert (parts_of_a_pass([first, last], ids) == expected).all()
+
+
+def test_a_part_of_a_model_may_have_its_experts_elsewhere(tiny: GgufFile) -> None:
+    ids, model = tokens(10), plain(tiny)
+    expected = model.forward([Span(model.new_state(), ids, "all")])[0]
+    parts = [
+        load_model(tiny, HostExpertOps.around(TorchOps(), host_experts(tiny, 6)), held=held).transformer
+        for held in (range(3), range(3, 6))
+    ]
+    assert (parts_of_a_pass(parts, ids) == expected).all()

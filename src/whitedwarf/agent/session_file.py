@@ -19,10 +19,8 @@ from whitedwarf.kvstore.payload import Payload, PayloadKind
 from whitedwarf.kvstore.settings import StoreSettings
 from whitedwarf.kvstore.store import FORMATS
 from whitedwarf.kvstore.title import Trailers, encode_title, split_trailers
-from whitedwarf.model.packed_session import PackedArrays
-from whitedwarf.model.session_payload import SessionArrays
-from whitedwarf.model.state import StateSnapshot
-from whitedwarf.model.transformer import Transformer
+from whitedwarf.model.deepseek import DeepSeek
+from whitedwarf.model.saved_states import StateArrays
 
 Parts = Iterator[bytes | memoryview]
 
@@ -45,18 +43,21 @@ class Head:
 class StateForm:
     """Turns the states of one model into payloads and back. Without a model there are no states."""
 
-    def __init__(self, settings: StoreSettings, model: Transformer | None, weights: int) -> None:
+    def __init__(self, settings: StoreSettings, model: DeepSeek | None, weights: int) -> None:
         """`weights` is the mark of the model without steering."""
         self.weights = weights
         self.change_model(settings, model)
 
-    def change_model(self, settings: StoreSettings, model: Transformer | None) -> None:
+    def change_model(self, settings: StoreSettings, model: DeepSeek | None) -> None:
         """The same weights under another steering; nothing must be on its way to disk meanwhile."""
         self.settings = settings
         self.steering = None if model is None else model.steering
-        self._arrays: dict[PayloadKind, SessionArrays | PackedArrays] = {}
+        self._arrays: dict[PayloadKind, StateArrays] = {}
         if model is not None:
-            self._arrays = {PayloadKind.DS4: SessionArrays(model), PayloadKind.PACKED: PackedArrays(model)}
+            self._arrays = {
+                PayloadKind.DS4: model.state_arrays("plain"),
+                PayloadKind.PACKED: model.state_arrays("packed"),
+            }
 
     @property
     def keeps_states(self) -> bool:
@@ -78,9 +79,11 @@ class StateForm:
 
     def payload(self, saved: SessionSnapshot | None) -> Payload | None:
         """What can be kept of a snapshot."""
-        if saved is None or not isinstance(saved.state, StateSnapshot) or not len(saved.ids) or not self._arrays:
-            return None
         kind = self.settings.payload_kind
+        if saved is None or saved.state is None or not len(saved.ids) or kind not in self._arrays:
+            return None
+        if not self._arrays[kind].accepts(saved.state):
+            return None
         return Payload(saved.ids, saved.logits, self._arrays[kind].of(saved.state), kind)
 
     def snapshot(self, payload: Payload) -> SessionSnapshot:
@@ -88,7 +91,7 @@ class StateForm:
         if payload.kind not in self._arrays:
             raise FileFormatError("there is no model here that a state could be given to")
         try:
-            state = self._arrays[payload.kind].snapshot(payload.num_tokens, payload.layers)
+            state = self._arrays[payload.kind].restored(payload.ids, payload.layers)
         except ValueError as error:
             raise FileFormatError(f"its state is not of this model ({error})") from error
         return SessionSnapshot(payload.ids, state, payload.logits)

@@ -33,7 +33,7 @@ from whitedwarf.agent.session_reading import SessionReading
 from whitedwarf.agent.store import SHORT_ID, Listing, Resumed, SessionStore
 from whitedwarf.agent.transcript import Ids
 from whitedwarf.errors import UsageError, WhitedwarfError
-from whitedwarf.model.transformer import Transformer
+from whitedwarf.model.deepseek import DeepSeek
 
 STATE_STEP_TOKENS = 2048
 _GOING_ON = (AnswerEnd.CALLS, AnswerEnd.REFUSED, AnswerEnd.FAULTY)
@@ -183,7 +183,7 @@ class Sessions:
             self._read_all(resumed.ids)
         return resumed
 
-    def change_model(self, model: Transformer, steering: SteeringFacts | None) -> None:
+    def change_model(self, model: DeepSeek, steering: SteeringFacts | None) -> None:
         """The engine answers with the same weights under another steering from now on: all is read again with the next
         answer. UsageError in the middle of a turn."""
         self.check_idle()

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from whitedwarf.agent.session_facts import SteeringFacts
 from whitedwarf.agent.sessions import Sessions
 from whitedwarf.engine.engine import Engine
+from whitedwarf.model.deepseek import DeepSeek
 from whitedwarf.model.steering_wish import SteeringWish, asked_steering
-from whitedwarf.model.transformer import Transformer
 
 
 class SteeringSwitch:
@@ -18,7 +18,7 @@ class SteeringSwitch:
 
     def __init__(
         self,
-        model: Transformer,
+        model: DeepSeek,
         engine: Engine,
         sessions: Sessions,
         wish: SteeringWish | None = None,
@@ -48,11 +48,11 @@ class SteeringSwitch:
         self._model, self._wish = model, wish
 
 
-def _digest(model: Transformer) -> str:
+def _digest(model: DeepSeek) -> str:
     return "" if model.steering is None else model.steering.digest
 
 
-def _facts(wish: SteeringWish | None, model: Transformer) -> SteeringFacts | None:
+def _facts(wish: SteeringWish | None, model: DeepSeek) -> SteeringFacts | None:
     if wish is None or model.steering is None:
         return None
     return SteeringFacts(str(wish.file), wish.ffn, wish.attention, model.steering.digest)

@@ -39,7 +39,7 @@ from whitedwarf.kvstore.file import KvFile
 from whitedwarf.kvstore.policy import Entry
 from whitedwarf.kvstore.settings import StoreSettings
 from whitedwarf.kvstore.stats import Tally
-from whitedwarf.model.transformer import Transformer
+from whitedwarf.model.deepseek import DeepSeek
 from whitedwarf.prompt.token_words import TokenWords
 from whitedwarf.prompt.tokenizer import Tokenizer
 
@@ -102,10 +102,10 @@ class SessionStore:
         self,
         settings: StoreSettings,
         tokenizer: Tokenizer,
-        model: Transformer | None,
+        model: DeepSeek | None,
         *,
         weights: int = 0,
-        mark_of: Callable[[Transformer], int] = lambda model: 0,
+        mark_of: Callable[[DeepSeek], int] = lambda model: 0,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """`weights` is the mark of the model without steering, `settings.model_mark` that with it, `mark_of` gives that
@@ -121,7 +121,7 @@ class SessionStore:
         self._directory = Directory(settings.directory, log.info, Tally(), _no_entry)
         self._sweep()
 
-    def change_model(self, model: Transformer) -> None:
+    def change_model(self, model: DeepSeek) -> None:
         """The same weights under another steering; nothing must be on its way to disk meanwhile."""
         self.settings = replace(self.settings, model_mark=self._mark_of(model))
         self._form.change_model(self.settings, model)

@@ -11,12 +11,12 @@ from whitedwarf.gguf.reader import GgufFile
 from whitedwarf.kvstore.model_facts import arithmetic_of, layout_of, model_id, model_mark, quant_bits
 from whitedwarf.kvstore.payload import Layout
 from whitedwarf.kvstore.settings import StoreSettings
-from whitedwarf.model.transformer import Transformer
+from whitedwarf.model.deepseek import DeepSeek
 from whitedwarf.prompt.tokenizer import Tokenizer
 
 
 def open_store(
-    model: Transformer,
+    model: DeepSeek,
     gguf: GgufFile,
     tokenizer: Tokenizer,
     *,
@@ -26,7 +26,7 @@ def open_store(
 ) -> SessionStore:
     """The sessions of this model, under the steering that it is under. UsageError where there can be no folder."""
 
-    def mark_of(model: Transformer) -> int:
+    def mark_of(model: DeepSeek) -> int:
         return model_mark(gguf, arithmetic_of(model, quality=quality))
 
     path = _folder(folder)

@@ -14,9 +14,8 @@ import numpy as np
 
 from whitedwarf.bench.speed import SEED, prefill
 from whitedwarf.bench.spread import quartiles
-from whitedwarf.engine.paced_model import RunModel
-from whitedwarf.model.base import Ids, Snapshot, Span
-from whitedwarf.model.state import SequenceState
+from whitedwarf.model.base import Ids, Snapshot, Span, State
+from whitedwarf.model.deepseek import DeepSeek
 
 PICK_STEPS = 4
 
@@ -70,7 +69,7 @@ class _Picks:
 
 
 def measure_batch(
-    model: RunModel, plan: BatchPlan, progress: Callable[[str], None] = lambda _: None
+    model: DeepSeek, plan: BatchPlan, progress: Callable[[str], None] = lambda _: None
 ) -> list[BatchSample]:
     """One sample for each number of sequences."""
     rng = np.random.default_rng(SEED)
@@ -97,12 +96,12 @@ def measure_batch(
     return [BatchSample(size, tuple(times[size]), picks[size].means) for size in plan.sizes]
 
 
-def _restore(states: Sequence[SequenceState], snapshot: Snapshot) -> None:
+def _restore(states: Sequence[State], snapshot: Snapshot) -> None:
     for state in states:
         state.restore(snapshot)
 
 
-def _steps(model: RunModel, states: Sequence[SequenceState], steps: int, ids: Callable[[int], Ids]) -> Iterator[float]:
+def _steps(model: DeepSeek, states: Sequence[State], steps: int, ids: Callable[[int], Ids]) -> Iterator[float]:
     # The first step moves every state's shared rows into buffers of its own: not measured.
     model.forward(_spans(states, ids(len(states))))
     for _ in range(steps):
@@ -112,5 +111,5 @@ def _steps(model: RunModel, states: Sequence[SequenceState], steps: int, ids: Ca
         yield perf_counter() - start
 
 
-def _spans(states: Sequence[SequenceState], ids: Ids) -> list[Span]:
+def _spans(states: Sequence[State], ids: Ids) -> list[Span]:
     return [Span(state, ids[i : i + 1]) for i, state in enumerate(states)]

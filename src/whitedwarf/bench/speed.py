@@ -14,9 +14,9 @@ import numpy as np
 
 from whitedwarf.bench.layers import LayerClock, LayerTimes, medians, totals
 from whitedwarf.bench.spread import quartiles
-from whitedwarf.engine.paced_model import RunModel
-from whitedwarf.model.base import Ids, Logits, Span
-from whitedwarf.model.state import SequenceState
+from whitedwarf.engine.ledger import total_bytes
+from whitedwarf.model.base import Ids, Logits, Span, State
+from whitedwarf.model.deepseek import DeepSeek
 
 SEED = 20260521
 OBSERVED_TOKENS = 16  # decoded once more per repetition, with a clock in every layer
@@ -75,7 +75,7 @@ def random_ids(vocab_size: int, count: int) -> Ids:
 
 
 def measure(
-    model: RunModel,
+    model: DeepSeek,
     plan: Plan,
     progress: Progress = lambda _: None,
     watch: Watcher = lambda context_tokens, logits: None,
@@ -91,7 +91,7 @@ def measure(
         start = frontier
 
 
-def _measure_frontier(model: RunModel, plan: Plan, state: SequenceState, ids: Ids) -> tuple[Sample, Logits]:
+def _measure_frontier(model: DeepSeek, plan: Plan, state: State, ids: Ids) -> tuple[Sample, Logits]:
     """Leaves the state at the frontier, whatever was decoded there."""
     before = state.snapshot()
     prefill_s, decode_s, prefills, decode_clock = [], [], [], LayerClock()
@@ -107,12 +107,12 @@ def _measure_frontier(model: RunModel, plan: Plan, state: SequenceState, ids: Id
         if plan.has_clock:
             _decode(model, state, logits, min(plan.decode_tokens, OBSERVED_TOKENS), plan.end_id, decode_clock)
             state.restore(reached)
-    times = (tuple(prefill_s), tuple(decode_s), reached.size_bytes)
+    times = (tuple(prefill_s), tuple(decode_s), total_bytes(reached))
     layers = (medians(prefills), medians(decode_clock.passes) if decode_s else None) if plan.has_clock else (None, None)
     return Sample(state.position, len(ids), *times, *layers), logits
 
 
-def _warm_up(model: RunModel, plan: Plan) -> None:
+def _warm_up(model: DeepSeek, plan: Plan) -> None:
     """A whole chunk, so that no page of the weights is met for the first time within a window."""
     state = model.new_state()
     _, logits = prefill(model, state, plan.ids[: plan.chunk_tokens], plan.chunk_tokens)
@@ -120,7 +120,7 @@ def _warm_up(model: RunModel, plan: Plan) -> None:
 
 
 def prefill(
-    model: RunModel, state: SequenceState, ids: Ids, chunk: int, clock: LayerClock | None = None
+    model: DeepSeek, state: State, ids: Ids, chunk: int, clock: LayerClock | None = None
 ) -> tuple[float, Logits]:
     """Seconds for `ids`, chunk by chunk, and the logits after the last one (1, vocab)."""
     logits: Sequence[Logits] = ()
@@ -132,7 +132,7 @@ def prefill(
     return perf_counter() - start, logits[0]
 
 
-def _pass(model: RunModel, span: Span, clock: LayerClock | None) -> Sequence[Logits]:
+def _pass(model: DeepSeek, span: Span, clock: LayerClock | None) -> Sequence[Logits]:
     if clock is None:
         return model.forward([span])
     clock.begin()
@@ -142,8 +142,8 @@ def _pass(model: RunModel, span: Span, clock: LayerClock | None) -> Sequence[Log
 
 
 def _decode(
-    model: RunModel,
-    state: SequenceState,
+    model: DeepSeek,
+    state: State,
     logits: Logits,
     num_tokens: int,
     end_id: int | None,

@@ -10,9 +10,9 @@ from typing import Protocol
 
 import numpy as np
 
-from whitedwarf.engine.paced_model import RunModel
 from whitedwarf.errors import WhitedwarfError
 from whitedwarf.model.base import Span
+from whitedwarf.model.deepseek import DeepSeek
 from whitedwarf.ops.collecting import CollectingOps
 from whitedwarf.ops.moments import Moments
 
@@ -33,7 +33,7 @@ class Collection:
 
 
 def run_prompt(
-    model: RunModel, collector: CollectingOps, ids: Sequence[int], chunk_tokens: int, heard: Chunks | None = None
+    model: DeepSeek, collector: CollectingOps, ids: Sequence[int], chunk_tokens: int, heard: Chunks | None = None
 ) -> None:
     """One prompt from an empty state; what it adds stays with the collector, which begins empty."""
     collector.moments.clear()

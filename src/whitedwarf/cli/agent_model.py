@@ -25,8 +25,8 @@ from whitedwarf.engine.engine import Engine
 from whitedwarf.engine.scripted import ScriptedEngine
 from whitedwarf.errors import UsageError
 from whitedwarf.gguf.reader import open_gguf
+from whitedwarf.model.deepseek import DeepSeek
 from whitedwarf.model.steering_wish import SteeringWish
-from whitedwarf.model.transformer import Transformer
 from whitedwarf.prompt.encode import ModelVersion
 from whitedwarf.prompt.tokenizer import Tokenizer
 from whitedwarf.server.script import ScriptWords, read_script
@@ -67,7 +67,7 @@ class LocalModel:
     engine: Engine
     tokenizer: Tokenizer
     store: SessionStore
-    transformer: Transformer
+    transformer: DeepSeek
     wish: SteeringWish | None
     notice: Callable[[str], None]
 

@@ -9,9 +9,10 @@ import numpy as np
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from whitedwarf.bench.bandwidth import SIZE_BYTES
 from whitedwarf.bench.frontiers import csv_text, frontiers, speeds
 from whitedwarf.bench.limits import int8_peak
-from whitedwarf.bench.machine import measured_machine
+from whitedwarf.bench.machine import SMALL_BYTES, cpu_kernels, measured_machine
 from whitedwarf.bench.plot import Picture, check_plot, draw_speeds
 from whitedwarf.bench.report import Report
 from whitedwarf.bench.resident import peak_beyond_files_bytes
@@ -20,15 +21,15 @@ from whitedwarf.bench.traffic import layer_traffic, operations_per_token
 from whitedwarf.cli.bench_model import end_of_answer, measured_ops, open_for
 from whitedwarf.cli.bench_output import DEFAULT_OUTPUT, OutputSettings, told
 from whitedwarf.cli.bench_prompt import BenchPrompt
+from whitedwarf.cli.cluster_flags import over_cluster
 from whitedwarf.cli.loading import LoadedModel
 from whitedwarf.cli.machine import read_machine
 from whitedwarf.cli.output_file import check_output, write_text
 from whitedwarf.cli.progress import ProgressLine
-from whitedwarf.config import DEFAULT_MODEL, POSITIVE, ModelSettings
+from whitedwarf.config import DEFAULT_CLUSTER, DEFAULT_MODEL, POSITIVE, ClusterSettings, ModelSettings
 from whitedwarf.engine.power import FULL_POWER_PERCENT
 from whitedwarf.errors import UsageError
 from whitedwarf.model.base import Logits
-from whitedwarf.ops.cpu import CpuOps
 from whitedwarf.weights.store import load_tensors
 
 DEFAULT_CTX_MAX = 32_768
@@ -50,6 +51,7 @@ def command(
     dump_frontier_logits_dir: Path | None = None,
     output: OutputSettings = DEFAULT_OUTPUT,
     model: ModelSettings = DEFAULT_MODEL,
+    cluster: ClusterSettings = DEFAULT_CLUSTER,
 ) -> None:
     """Measure prefill and decode at context lengths from --ctx-start to --ctx-max.
 
@@ -91,6 +93,7 @@ def command(
     _check_folder(dump_frontier_logits_dir)
     if model.context is not None and ctx_alloc is not None:
         raise UsageError("--ctx and --ctx-alloc are the same here: give one")
+    model = over_cluster(model, cluster)
     loaded = open_for(model, ctx_max and ctx_max + gen_tokens + 1, ctx_alloc, "--ctx-max and --gen-tokens")
     ctx_max = ctx_max or max(ctx_start, min(DEFAULT_CTX_MAX, _room(loaded) - gen_tokens - 1))
     loaded = _with_room(loaded, ctx_max + gen_tokens + 1)
@@ -104,7 +107,9 @@ def command(
         ids=prompt.ids(loaded, ctx_max),
         end_id=end_of_answer(loaded.gguf),
         repeats=repeats,
-        has_clock=isinstance(loaded.transformer.ops, CpuOps) and model.power == FULL_POWER_PERCENT,
+        has_clock=cpu_kernels(loaded.transformer.ops) is not None
+        and model.cluster is None
+        and model.power == FULL_POWER_PERCENT,
     )
     report = _measure(loaded, plan, prompt.describe(), dump_frontier_logits_dir)
     if csv_file is not None:
@@ -120,7 +125,8 @@ def command(
 def _measure(loaded: LoadedModel, plan: Plan, prompt: str, logits_dir: Path | None) -> Report:
     ops, progress = measured_ops(loaded), ProgressLine()
     progress.show("measuring memory")
-    machine = measured_machine(read_machine().cpu, ops)
+    size_bytes = SIZE_BYTES if loaded.streaming is None else SMALL_BYTES
+    machine, before = measured_machine(read_machine().cpu, ops, size_bytes), loaded.expert_counts()
     path = loaded.gguf.paths[0]
 
     def show(done: int) -> None:
@@ -132,19 +138,22 @@ def _measure(loaded: LoadedModel, plan: Plan, prompt: str, logits_dir: Path | No
             write_text(file, _logits_json(path.name, loaded, context_tokens, logits[0]))
 
     samples = list(measure(loaded.paced, plan, show, dump))
-    peak_bytes = peak_beyond_files_bytes()
+    peak_bytes, now = peak_beyond_files_bytes(), loaded.expert_counts()
     progress.clear()
     hp, tensors = loaded.transformer.config.hp, load_tensors(loaded.gguf)
+    kernels = cpu_kernels(ops)
     return Report(
         path.name,
         prompt,
         hp,
-        machine.at_its_best(measured_machine(machine.cpu, ops)),  # others may have been busy the first time
+        machine.at_its_best(measured_machine(machine.cpu, ops, size_bytes)),  # others may have been busy the first time
         layer_traffic(tensors, hp),
         samples,
         operations_per_token(tensors, hp),
-        int8_peak(ops.kernels) if isinstance(ops, CpuOps) else None,
+        None if kernels is None else int8_peak(kernels),
         peak_bytes,
+        {name: count - before[name] for name, count in now.items()} if now else None,
+        None if loaded.streaming is None else loaded.streaming.document(),
     )
 
 

@@ -24,6 +24,12 @@ COMMANDS = (
     Command("supervise logs", "whitedwarf.cli.supervise_logs", "what a model's process says"),
     Command("supervise stop", "whitedwarf.cli.supervise_stop", "end it with all its models"),
     Command("supervise", "whitedwarf.cli.supervise", "start models when they are asked for, stop them when idle"),
+    Command(
+        "cluster keys", "whitedwarf.cli.cluster_keys", "make the keys by which a cluster's machines know each other"
+    ),
+    Command("cluster start", "whitedwarf.cli.cluster_start", "a meeting place for machines that share a model"),
+    Command("cluster join", "whitedwarf.cli.cluster_join", "hold some layers of a model for others"),
+    Command("cluster status", "whitedwarf.cli.cluster_status", "who has joined, and what they hold"),
     Command("export-routes", "whitedwarf.cli.export_routes", "settings of a client for a supervisor's models"),
     Command("pull", "whitedwarf.cli.pull", "fetch a model: resumed, checked, and linked as the default"),
     Command("models", "whitedwarf.cli.models", "which models are on this machine"),
@@ -47,6 +53,7 @@ COMMANDS = (
     Command("bench peers", "whitedwarf.cli.bench_peers", "llama.cpp on the same file in the same run, turn by turn"),
     Command("bench points", "whitedwarf.cli.bench_points", "prefill and decode at single depths, as llama-bench does"),
     Command("bench power", "whitedwarf.cli.bench_power", "processor time at 100, 50 and 25 percent of power"),
+    Command("bench streaming", "whitedwarf.cli.bench_streaming", "experts read from the disk, beside plain mmap"),
     Command("bench plot", "whitedwarf.cli.bench_plot", "a picture of speeds: CSV files or result files"),
     Command("bench table", "whitedwarf.cli.bench_table", "result files as a Markdown table, also in a page made again"),
     Command("bench", "whitedwarf.cli.bench", "prefill and decode at growing contexts, beside the memory's limit"),

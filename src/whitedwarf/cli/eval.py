@@ -3,8 +3,16 @@
 from pathlib import Path
 
 from whitedwarf.cli.bench_output import DEFAULT_OUTPUT, OutputSettings
+from whitedwarf.cli.cluster_flags import over_cluster
 from whitedwarf.cli.eval_flags import DEFAULT_EXAM, DEFAULT_EXAM_SAMPLING, ExamSampling, ExamSettings
-from whitedwarf.config import DEFAULT_MODEL, DEFAULT_STEERING, ModelSettings, SteeringSettings
+from whitedwarf.config import (
+    DEFAULT_CLUSTER,
+    DEFAULT_MODEL,
+    DEFAULT_STEERING,
+    ClusterSettings,
+    ModelSettings,
+    SteeringSettings,
+)
 from whitedwarf.errors import UsageError
 
 
@@ -13,6 +21,7 @@ def command(
     exam: ExamSettings = DEFAULT_EXAM,
     sampling: ExamSampling = DEFAULT_EXAM_SAMPLING,
     model: ModelSettings = DEFAULT_MODEL,
+    cluster: ClusterSettings = DEFAULT_CLUSTER,
     steering: SteeringSettings = DEFAULT_STEERING,
     output: OutputSettings = DEFAULT_OUTPUT,
 ) -> int:
@@ -31,7 +40,7 @@ def command(
         raise UsageError("--trace and --resume-trace exclude each other: give one")
     from whitedwarf.cli.eval_run import run_exam
 
-    return run_exam(exam, sampling, model, steering, output)
+    return run_exam(exam, sampling, over_cluster(model, cluster), steering, output)
 
 
 def _self_test() -> int:

@@ -5,26 +5,30 @@ was chosen, what does not fit) goes to stderr as one line each.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Protocol
 
+from whitedwarf.cli.clustering import open_clustered
 from whitedwarf.cli.machine import available_threads
 from whitedwarf.cli.memory import fitting_chunk, memory_need
 from whitedwarf.cli.one_line import one_line
 from whitedwarf.cli.placing import Plan, plan_model
-from whitedwarf.config import DEFAULT_CONTEXT, FileSettings, ModelSettings
+from whitedwarf.cli.simulated_use import SimulatedUse
+from whitedwarf.cli.streaming import Streaming, open_store, warmed
+from whitedwarf.cli.streaming_flags import check_streaming, simulated_bytes
+from whitedwarf.config import DEFAULT_CONTEXT, ClusterSettings, FileSettings, ModelSettings
 from whitedwarf.engine.engine import Engine
 from whitedwarf.engine.memory import judge, probe_memory, size_text
-from whitedwarf.engine.paced_model import PacedModel, RunModel
+from whitedwarf.engine.paced_model import PacedModel
 from whitedwarf.engine.power import FULL_POWER_PERCENT
 from whitedwarf.errors import FileFormatError, UsageError
 from whitedwarf.gguf.reader import GgufFile, open_gguf
+from whitedwarf.model.deepseek import DeepSeek
 from whitedwarf.model.loading import load_model
 from whitedwarf.model.steering import Steering
-from whitedwarf.model.transformer import Transformer
 from whitedwarf.ops.base import Ops
-from whitedwarf.ops.select import make_ops, make_planned
+from whitedwarf.ops.select import make_ops, make_planned, make_streamed
 from whitedwarf.prompt.tokenizer import Tokenizer
 from whitedwarf.weights.expert_cache import Traffic
 from whitedwarf.weights.placement import Placement
@@ -68,16 +72,30 @@ class OnCards:
 class LoadedModel:
     """A model ready to run, with the context length it was asked to have."""
 
-    transformer: Transformer
+    transformer: DeepSeek
     gguf: GgufFile
     settings: ModelSettings
     native_context: int  # the most this model can have
     chunk_tokens: int  # of a prompt in one pass
     on_cards: OnCards | None = None
+    streaming: Streaming | None = None  # of experts from the disk
+    simulated: SimulatedUse | None = None  # memory that is held only to be gone
+    coordinator: object = None  # of a cluster: kept as long as the model
 
     @property
     def context_length(self) -> int:
         return self.transformer.config.context_length
+
+    @property
+    def expert_stats(self) -> Callable[[], Mapping[str, float]] | None:
+        """Asks where experts came from; None where all of them are where they are needed."""
+        if self.streaming is not None:
+            return self.streaming.stats
+        return None if self.on_cards is None or not self.on_cards.host_experts else self.on_cards.traffic
+
+    def expert_counts(self) -> Mapping[str, float]:
+        """Where experts came from so far; empty where all of them are where they are needed."""
+        return {} if self.expert_stats is None else self.expert_stats()
 
     def tokenizer(self) -> Tokenizer:
         """The file's tokenizer, which has a token for every id the model may draw."""
@@ -93,7 +111,7 @@ class LoadedModel:
         )
 
     @property
-    def paced(self) -> RunModel:
+    def paced(self) -> DeepSeek:
         """The model for whoever runs it without an engine: it rests by itself at less than full power."""
         power = self.settings.power
         return self.transformer if power == FULL_POWER_PERCENT else PacedModel(self.transformer, power)
@@ -149,21 +167,56 @@ def open_model(
 
     `wrap` puts something around the backend, to look on. `default_context` is for settings that name none.
     """
+    check_streaming(settings)
+    simulated = _simulated(settings)
     gguf, memory = open_file(settings), probe_memory()
+    if settings.cluster is not None:
+        if settings.ssd_streaming:
+            raise UsageError("--ssd-streaming is for a model on one machine: leave it or --cluster out")
+        over = _over_cluster(settings, settings.cluster, gguf, parallel, default_context, wrap)
+        return replace(over, simulated=simulated)
     plan = plan_model(settings, gguf, memory, default_context, note, parallel=parallel, prefix_bytes=prefix_bytes)
-    made = _backend(plan, settings)
+    made = _backend(plan, settings, gguf)
     full = load_model(gguf, wrap(made.ops), settings.kv_cache).transformer
-    native_context = full.config.context_length
-    transformer = _limited(full, native_context, settings, default_context)
+    loaded = LoadedModel(
+        transformer=_limited(full, full.config.context_length, settings, default_context),
+        gguf=gguf,
+        settings=settings,
+        native_context=full.config.context_length,
+        chunk_tokens=plan.chunk_tokens,
+        streaming=None if made.streaming is None else warmed(made.streaming, settings, gguf, note),
+        simulated=simulated,
+    )
     if plan.placement is not None:
-        return LoadedModel(transformer, gguf, settings, native_context, plan.chunk_tokens, _settled(plan, made))
-    chunk_tokens = settings.prefill_chunk or fitting_chunk(transformer.config, memory.usable_bytes)
-    loaded = LoadedModel(transformer, gguf, settings, native_context, chunk_tokens)
-    need = memory_need(transformer.config, sum(gguf.shard_bytes), chunk_tokens)
+        return replace(loaded, on_cards=_settled(plan, made))
+    if plan.streaming is not None:
+        return loaded
+    config = loaded.transformer.config
+    chunk_tokens = settings.prefill_chunk or fitting_chunk(config, memory.usable_bytes)
+    need = memory_need(config, sum(gguf.shard_bytes), chunk_tokens)
     need = replace(need, parallel=parallel, prefix_bytes=prefix_bytes)
     for warning in judge(need, memory, force=settings.force):
         note(warning)
-    return loaded
+    return replace(loaded, chunk_tokens=chunk_tokens)
+
+
+def _over_cluster(
+    settings: ModelSettings,
+    cluster: ClusterSettings,
+    gguf: GgufFile,
+    parallel: int,
+    default_context: int,
+    wrap: Callable[[Ops], Ops],
+) -> LoadedModel:
+    """The first layers here, the others on further machines."""
+    clustered = open_clustered(
+        settings, cluster, gguf, parallel=parallel, default_context=default_context, wrap=wrap, note=note
+    )
+    native_context = clustered.model.config.context_length
+    model = _limited(clustered.model, native_context, settings, default_context)
+    chunk_tokens = settings.prefill_chunk or fitting_chunk(model.config, probe_memory().usable_bytes)
+    note(clustered.describe())
+    return LoadedModel(model, gguf, settings, native_context, chunk_tokens, coordinator=clustered.coordinator)
 
 
 def note(text: str) -> None:
@@ -177,14 +230,28 @@ class _Made:
 
     ops: Ops
     host_experts: tuple[ExpertTraffic, ...] = ()
+    streaming: Streaming | None = None
 
 
-def _backend(plan: Plan, settings: ModelSettings) -> _Made:
+def _simulated(settings: ModelSettings) -> SimulatedUse | None:
+    size_bytes = simulated_bytes(settings)
+    if not size_bytes:
+        return None
+    taken = SimulatedUse(size_bytes)
+    note(taken.describe(size_bytes))
+    return taken
+
+
+def _backend(plan: Plan, settings: ModelSettings, gguf: GgufFile) -> _Made:
     threads = settings.threads or available_threads()
-    if plan.placement is None:
-        return _Made(make_ops(plan.backend, threads, settings.quality))
-    planned = make_planned(plan.backend, plan.placement, threads, settings.expert_misses)
-    return _Made(planned.ops, planned.host_experts)
+    streaming = None if plan.streaming is None else open_store(plan.streaming, gguf)
+    if plan.placement is not None:
+        planned = make_planned(plan.backend, plan.placement, threads, settings.expert_misses)
+        return _Made(planned.ops, planned.host_experts, streaming)
+    if streaming is not None:
+        ops = make_streamed(streaming.store, streaming.reader, gguf, threads, settings.quality)
+        return _Made(ops, streaming=streaming)
+    return _Made(make_ops(plan.backend, threads, settings.quality))
 
 
 def _settled(plan: Plan, made: _Made) -> OnCards:
@@ -200,10 +267,10 @@ def _settled(plan: Plan, made: _Made) -> OnCards:
 
 
 def _limited(
-    transformer: Transformer, native_context: int, settings: ModelSettings, default_context: int = DEFAULT_CONTEXT
-) -> Transformer:
+    transformer: DeepSeek, native_context: int, settings: ModelSettings, default_context: int = DEFAULT_CONTEXT
+) -> DeepSeek:
     asked = settings.context
     if asked is not None and asked > native_context:
         raise UsageError(f"--ctx {asked}: this model has a context of {native_context}; give at most that")
     context_length = min(asked or default_context, native_context)
-    return replace(transformer, config=replace(transformer.config, max_context=context_length))
+    return transformer.with_context(context_length)

@@ -8,12 +8,21 @@ from typing import Annotated
 import numpy as np
 from cyclopts import Parameter
 
+from whitedwarf.cli.cluster_flags import over_cluster
 from whitedwarf.cli.loading import open_model
 from whitedwarf.cli.progress import ProgressLine
 from whitedwarf.cli.prompt_text import read_text
 from whitedwarf.cli.scoring import logit_chunks
 from whitedwarf.cli.steering_flags import steered, steering_wish
-from whitedwarf.config import DEFAULT_MODEL, DEFAULT_STEERING, POSITIVE, ModelSettings, SteeringSettings
+from whitedwarf.config import (
+    DEFAULT_CLUSTER,
+    DEFAULT_MODEL,
+    DEFAULT_STEERING,
+    POSITIVE,
+    ClusterSettings,
+    ModelSettings,
+    SteeringSettings,
+)
 from whitedwarf.errors import UsageError
 from whitedwarf.evals.score.likelihood import nll_of
 from whitedwarf.model.base import Model
@@ -49,6 +58,7 @@ def command(
     as_json: Annotated[bool, Parameter(name="--json")] = False,
     steering: SteeringSettings = DEFAULT_STEERING,
     model: ModelSettings = DEFAULT_MODEL,
+    cluster: ClusterSettings = DEFAULT_CLUSTER,
 ) -> None:
     """Score a text: its first 32 tokens are given, each later one is predicted from all before it.
 
@@ -63,7 +73,7 @@ def command(
     """
     wish = steering_wish(steering)
     text = read_text(file)
-    loaded = steered(open_model(model), wish)
+    loaded = steered(open_model(over_cluster(model, cluster)), wish)
     ids = loaded.tokenizer().encode(text)
     if len(ids) <= PREFIX_TOKENS:
         raise UsageError(f"{file} has {len(ids)} tokens: expected more than the {PREFIX_TOKENS} that are not scored")

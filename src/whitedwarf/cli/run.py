@@ -1,13 +1,16 @@
 """`whitedwarf run`: one answer, or a chat when no prompt is given (spec/product.md A.2, A.3)."""
 
+from whitedwarf.cli.cluster_flags import over_cluster
 from whitedwarf.cli.prompt_text import prompt_text
 from whitedwarf.cli.thinking_flags import asked_thinking
 from whitedwarf.config import (
     DEFAULT_CHAT,
+    DEFAULT_CLUSTER,
     DEFAULT_MODEL,
     DEFAULT_SAMPLING,
     DEFAULT_STEERING,
     ChatSettings,
+    ClusterSettings,
     ModelSettings,
     SamplingSettings,
     SteeringSettings,
@@ -22,6 +25,7 @@ def command(
     sampling: SamplingSettings = DEFAULT_SAMPLING,
     steering: SteeringSettings = DEFAULT_STEERING,
     model: ModelSettings = DEFAULT_MODEL,
+    cluster: ClusterSettings = DEFAULT_CLUSTER,
 ) -> int:
     """Answer one prompt, or chat when none is given.
 
@@ -30,6 +34,7 @@ def command(
     """
     thinking = asked_thinking(chat)
     text = prompt_text(chat)
+    model = over_cluster(model, cluster)
     from whitedwarf.cli.loading import note, open_model  # only now: wrong arguments are told at once
     from whitedwarf.cli.steering_flags import steered, steering_wish
 

@@ -15,9 +15,9 @@ from whitedwarf.cli.scoring import check_fits
 from whitedwarf.cli.steer_prompts import SteerPrompt, read_prompts
 from whitedwarf.config import DEFAULT_MODEL, ModelSettings
 from whitedwarf.conversation.thinking import Thinking
-from whitedwarf.engine.paced_model import RunModel
 from whitedwarf.errors import UsageError
 from whitedwarf.model.base import Span
+from whitedwarf.model.deepseek import DeepSeek
 from whitedwarf.model.steering import Directions
 from whitedwarf.model.steering_build import Activations, build_directions
 
@@ -143,7 +143,7 @@ def _activations(loaded: LoadedModel, prompts: list[list[int]], component: Compo
     return np.array(found)
 
 
-def last_row(model: RunModel, ids: list[int], component: Component, chunk_tokens: int) -> np.ndarray:
+def last_row(model: DeepSeek, ids: list[int], component: Component, chunk_tokens: int) -> np.ndarray:
     """What that part of each layer gives for the last token (layers, D) float64."""
     last: dict[int, np.ndarray] = {}
 

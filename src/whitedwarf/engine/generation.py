@@ -64,6 +64,10 @@ class Generation:
     def is_cancelled(self) -> bool:
         return self._cancelled.is_set()
 
+    def has_been_cancelled(self) -> bool:
+        """The same, to be handed on."""
+        return self.is_cancelled
+
     @property
     def is_finished(self) -> bool:
         return self._end.is_set()

@@ -105,14 +105,15 @@ class Job:
     def span(self, num_tokens: int) -> Span:
         """The next `num_tokens` pending tokens."""
         if self._prefilled_s is not None:
-            return Span(self.session.state, np.array([self._last_token], np.int32), "last")
+            ids = np.array([self._last_token], np.int32)
+            return Span(self.session.state, ids, "last", self.generation.has_been_cancelled)
         position = self.session.position
         ids = self._prompt[position : position + num_tokens]
         end = position + num_tokens
         is_drawn_from = end == len(self._prompt) and self._budget > 0
         is_kept = end == self._stops[-1] and self.session.wants_logits
         wanted: LogitRows = "last" if is_drawn_from or is_kept else "none"
-        return Span(self.session.state, ids, wanted)
+        return Span(self.session.state, ids, wanted, self.generation.has_been_cancelled)
 
     def absorb(self, span: Span, logits: Logits, batch: int, piece_tokens: int) -> None:
         """`span` has run as part of batch number `batch`, in which prompts were read in such pieces, and gave `logits`

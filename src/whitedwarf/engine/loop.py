@@ -18,7 +18,14 @@ from whitedwarf.engine.power import FULL_POWER_PERCENT, Duty, Kind
 from whitedwarf.engine.prefix import Prefixes
 from whitedwarf.engine.request import FinishReason
 from whitedwarf.engine.scheduler import Limits, admissions, next_batch
-from whitedwarf.errors import BackendError, EngineBusyError, EngineClosedError, OutOfMemoryError, WhitedwarfError
+from whitedwarf.errors import (
+    BackendError,
+    Cancelled,
+    EngineBusyError,
+    EngineClosedError,
+    OutOfMemoryError,
+    WhitedwarfError,
+)
 from whitedwarf.model.base import Logits, Model, PaceableModel, Span, is_reading
 
 log = logging.getLogger(__name__)
@@ -173,6 +180,10 @@ class Loop:
         began_s, num_rows = time.monotonic(), sum(len(span.ids) for span in spans)
         try:
             results = self._pass(jobs, spans)
+        except Cancelled:  # all of them: they end before the next batch
+            for job in jobs:
+                job.session.drop()
+            return
         except Exception as error:  # the model's own code: what it may raise is not ours to know
             _fail(jobs, error, f"failed on a batch of {num_rows} tokens")
             return

@@ -5,7 +5,7 @@ import hashlib
 from whitedwarf.gguf.reader import GgufFile
 from whitedwarf.kvstore.payload import Layout
 from whitedwarf.model.config import KvCache
-from whitedwarf.model.transformer import Transformer
+from whitedwarf.model.deepseek import DeepSeek
 
 ROW_KINDS: dict[KvCache, int] = {"packed": 1, "packed-f16": 2, "f16": 3, "f32": 4}  # in files: never renumbered
 PRO_LAYERS = 61
@@ -13,7 +13,7 @@ SAMPLE_BYTES = 64  # of each tensor: all of 80 GB would take minutes
 ROUTED_EXPERTS = "ffn_gate_exps.weight"
 
 
-def layout_of(model: Transformer) -> Layout:
+def layout_of(model: DeepSeek) -> Layout:
     """What payloads must agree with."""
     hp, config = model.config.hp, model.config
     return Layout(
@@ -29,15 +29,15 @@ def layout_of(model: Transformer) -> Layout:
     )
 
 
-def model_id(model: Transformer) -> int:
+def model_id(model: DeepSeek) -> int:
     """0 Flash, 1 PRO."""
     return int(len(model.config.hp.compress_ratios) == PRO_LAYERS)
 
 
-def arithmetic_of(model: Transformer, *, quality: bool) -> str:
+def arithmetic_of(model: DeepSeek, *, quality: bool) -> str:
     """All that changes what weights come to; a file that was moved to another folder is still told apart."""
     steering = "" if model.steering is None else f" steered {model.steering.digest}"
-    return f"{model.ops.name} {quality}{steering}"
+    return f"{model.arithmetic} {quality}{steering}"
 
 
 def quant_bits(gguf: GgufFile) -> int:

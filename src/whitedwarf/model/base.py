@@ -64,13 +64,22 @@ class State(Held, Protocol):
     def restore(self, snapshot: Snapshot) -> None: ...
 
 
+def never() -> bool:
+    """Nobody cancels."""
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Consecutive new tokens of one sequence: a prefill chunk, one decoded token, or drafts to verify."""
+    """Consecutive new tokens of one sequence: a prefill chunk, one decoded token, or drafts to verify.
+
+    A model that has to wait for others asks `is_cancelled` meanwhile.
+    """
 
     state: State
     ids: Ids  # (n,) n >= 1
     logits: LogitRows = "last"
+    is_cancelled: Callable[[], bool] = never
 
 
 def is_reading(spans: Sequence[Span]) -> bool:
@@ -94,7 +103,8 @@ class Model(Protocol):
     def forward(self, spans: Sequence[Span]) -> list[Logits]:
         """Run all spans in one pass -> per span the wanted logits (0, 1 or n, vocab).
 
-        States advance together at the end. If it raises, the states of these spans must be dropped.
+        States advance together at the end. If it raises, the states of these spans must be dropped. Cancelled: it had
+        to wait, and all spans were cancelled meanwhile.
         """
 
 

@@ -3,10 +3,8 @@
 from collections.abc import Iterable, Iterator
 from typing import Literal, Protocol
 
-from whitedwarf.model.base import Ids, Snapshot, State
-from whitedwarf.model.config import ModelConfig
+from whitedwarf.model.base import Ids, Snapshot
 from whitedwarf.model.session_payload import LayerArrays
-from whitedwarf.model.steering import Steering
 
 ArraysKind = Literal["plain", "packed"]  # session_payload.py, packed_session.py
 
@@ -24,21 +22,3 @@ class StateArrays(Protocol):
     def restored(self, ids: Ids, layers: Iterable[LayerArrays]) -> Snapshot:
         """What the arrays are of, a state that has consumed `ids`; ValueError if one has not the shape that their
         number and the model ask for."""
-
-
-class SavingModel(Protocol):
-    """A model whose states can be kept in files."""
-
-    @property
-    def config(self) -> ModelConfig: ...
-
-    @property
-    def steering(self) -> Steering | None: ...
-
-    @property
-    def arithmetic(self) -> str:
-        """All that decides what a state comes to, beside weights and steering."""
-
-    def new_state(self) -> State: ...
-
-    def state_arrays(self, kind: ArraysKind) -> StateArrays: ...

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from whitedwarf._native import Kernels, Matrix
+from whitedwarf._native import Kernels, Matrix, ScatteredMatrix
 from whitedwarf.ops.base import (
     ByteArray,
     ExpertWeights,
@@ -50,6 +50,29 @@ class CpuWeight:
 
     matrix: Matrix
     shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ScatteredWeight:
+    """One of the three stacks of a layer's experts, of which each lies where it was put last, if anywhere."""
+
+    matrix: ScatteredMatrix
+    shape: tuple[int, ...]
+    placed: dict[int, ByteArray]
+
+    def place(self, expert: int, data: ByteArray) -> None:
+        """An expert's matrix is these bytes, which stay as long as the array does."""
+        if self.placed.get(expert) is not data:
+            self.matrix.put(expert, data)
+            self.placed[expert] = data
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """What experts have given to each row so far, in rounds."""
+
+    values: FloatArray  # (n, D)
+    is_met: ByteArray  # (n,): whether there is anything yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +261,32 @@ class CpuOps(HostArrays):
         self.kernels.experts(x, experts, weights, _block(routed), always, out, self.quality)
         return out
 
+    def scattered(self, tensor: Tensor) -> ScatteredWeight:
+        """A stack of experts of which none is here yet; of the tensor only type and shape count."""
+        return ScatteredWeight(ScatteredMatrix(int(tensor.type), tensor.shape), tensor.shape, {})
+
+    def no_sums(self, x: FloatArray) -> Sums:
+        """Before the first round."""
+        return Sums(self._floats(*x.shape), np.zeros(len(x), np.uint8))
+
+    def add_experts(
+        self,
+        sums: Sums,
+        x: FloatArray,
+        experts: IntArray,
+        weights: FloatArray,
+        routed: ExpertWeights,
+        shared: ExpertWeights | None = None,
+    ) -> None:
+        """A round of `experts`, over scattered weights: those of the picks that are not -1, which have been placed.
+
+        Rounds whose experts ascend, the last with the shared one, give the bits of a single call. ValueError for a pick
+        that is not here.
+        """
+        block = _scattered(routed.gate), _scattered(routed.up), _scattered(routed.down), routed.limit
+        always = None if shared is None else _block(shared)
+        self.kernels.add_experts(x, experts, weights, block, always, sums.values, sums.is_met, self.quality)
+
     def spans(self, parts: Sequence[SpanRows]) -> Spans:
         buffers = [_bound(part.state) for part in parts]
         starts = np.array([part.start for part in parts], np.int32)
@@ -317,6 +366,11 @@ class CpuOps(HostArrays):
 
 def _matrix(weight: Weight) -> Matrix:
     assert isinstance(weight, CpuWeight)
+    return weight.matrix
+
+
+def _scattered(weight: Weight) -> ScatteredMatrix:
+    assert isinstance(weight, ScatteredWeight)
     return weight.matrix
 
 

@@ -1,9 +1,10 @@
 """Chooses the backend. Importing this module is cheap; a backend is imported when it is asked for or described."""
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from whitedwarf.errors import BackendError, UsageError
 from whitedwarf.ops.base import Ops
@@ -11,13 +12,19 @@ from whitedwarf.ops.gpus import Kind, usable
 from whitedwarf.weights.placement import Card, Placement
 
 if TYPE_CHECKING:
+    from whitedwarf.gguf.reader import GgufFile
+    from whitedwarf.ops.streamed_expert_ops import StreamedExpertOps
     from whitedwarf.ops.torch_backend import Planned
     from whitedwarf.ops.torch_experts import HostBackend
+    from whitedwarf.weights.direct_reader import DirectReader
+    from whitedwarf.weights.expert_store import ExpertStore
 
+T = TypeVar("T")
 Misses = Literal["auto", "copy", "cpu"]
 
 BACKENDS = ("cuda", "rocm", "cpu", "mlx", "torch", "reference")  # best first
 ON_CARDS = ("cuda", "rocm", "torch")  # for which there is a placement
+STREAMED = ("cpu",)  # that can have their experts from a disk
 _CHOSEN: tuple[Kind, ...] = ("cuda", "rocm")  # what `auto` takes where it can
 LEVEL_VARIABLE = "WHITEDWARF_CPU_LEVEL"  # an instruction set by name, for tests and diagnosis; unset = the best here
 HOW_TO_BUILD = "the native module is not built; run `make run` (or `pip install -e .`) in the source folder"
@@ -57,11 +64,24 @@ def find_cards(backend: str, total_bytes: int, usable_bytes: int, budget_bytes: 
         raise BackendError("; ".join([str(error), *reasons])) from error
 
 
-def make_planned(backend: str, placement: Placement, threads: int = 0, misses: Misses = "auto") -> "Planned":
-    """A backend of ON_CARDS as its placement says. Errors as `make_ops`."""
+def make_planned(
+    backend: str,
+    placement: Placement,
+    threads: int = 0,
+    misses: Misses = "auto",
+    streamed: "StreamedExpertOps | None" = None,
+) -> "Planned":
+    """A backend of ON_CARDS as its placement says. Errors as `make_ops`.
+
+    `streamed`: has the experts that are not on cards, from a disk; without it they are in the mapped file.
+    """
     _check_torch(backend)
+    from whitedwarf.ops.expert_source import StoredExperts
     from whitedwarf.ops.torch_backend import make_torch_ops
 
+    if streamed is not None:
+        cpu = None if misses == "copy" else streamed
+        return make_torch_ops(backend, placement, cpu, misses, StoredExperts(streamed.store))
     return make_torch_ops(backend, placement, _helping_cpu(placement, threads, misses), misses)
 
 
@@ -91,6 +111,19 @@ def make_ops(backend: str = "auto", threads: int = 0, quality: bool = False) -> 
             raise UsageError(f"backend must be auto, {' or '.join(BACKENDS)}; got {backend!r}")
 
 
+def make_streamed(
+    store: "ExpertStore", reader: "DirectReader", gguf: "GgufFile", threads: int = 0, quality: bool = False
+) -> "StreamedExpertOps":
+    """The CPU with its routed experts from a store and its other weights through a reader. Errors as `make_ops`."""
+
+    def make() -> "StreamedExpertOps":
+        from whitedwarf.ops.streamed_expert_ops import StreamedExpertOps
+
+        return StreamedExpertOps(store, reader, gguf, threads, quality, level())
+
+    return _native(make, threads)
+
+
 def describe_backends() -> list[BackendInfo]:
     """Every backend this version knows, best first."""
     reference = BackendInfo("reference", True, "numpy: slow, the definition of every result", "float64")
@@ -104,12 +137,20 @@ def level() -> str:
 
 
 def _cpu(threads: int, quality: bool) -> Ops:
-    try:
+    def make() -> Ops:
         from whitedwarf.ops.cpu import CpuOps
+
+        return CpuOps(threads, quality, level())
+
+    return _native(make, threads)
+
+
+def _native(make: Callable[[], T], threads: int) -> T:
+    """What `make` makes of the native module; its refusals in our words."""
+    try:
+        return make()
     except ImportError as error:
         raise BackendError(f"backend cpu is not available: {HOW_TO_BUILD} ({error})") from error
-    try:
-        return CpuOps(threads, quality, level())
     except ValueError as error:
         forced = f" ({LEVEL_VARIABLE} is set)" if level() != "auto" else ""
         raise UsageError(f"{error}{forced}") from error

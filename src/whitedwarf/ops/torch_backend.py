@@ -10,6 +10,7 @@ from torch import Tensor
 
 from whitedwarf.errors import BackendError
 from whitedwarf.ops.base import Ops
+from whitedwarf.ops.expert_source import ExpertSource
 from whitedwarf.ops.host_expert_ops import HostExpertOps
 from whitedwarf.ops.layered_ops import LayeredOps
 from whitedwarf.ops.torch_cards import CPU_CARD, TorchCard
@@ -30,13 +31,20 @@ class Planned:
 
 
 def make_torch_ops(
-    backend: str, placement: Placement | None = None, cpu: HostBackend | None = None, misses: Misses = "auto"
+    backend: str,
+    placement: Placement | None = None,
+    cpu: HostBackend | None = None,
+    misses: Misses = "auto",
+    source: ExpertSource | None = None,
 ) -> Planned:
-    """`backend`: torch, cuda or rocm. Without a placement the first card has everything."""
+    """`backend`: torch, cuda or rocm. Without a placement the first card has everything.
+
+    `source`: where the experts come from that are not on cards; `cpu` has to have them from there, too.
+    """
     if placement is None:
         return Planned(_plain(backend, CPU_CARD if backend == "torch" else "cuda:0", records=True))
     is_whole = placement.mode is Mode.WHOLE
-    cards = [_on_card(backend, share, cpu, misses, records=is_whole) for share in placement.shares]
+    cards = [_on_card(backend, share, cpu, misses, source, records=is_whole) for share in placement.shares]
     experts = tuple(experts for _, experts in cards if experts is not None)
     if len(cards) == 1:
         return Planned(cards[0][0], experts)
@@ -48,12 +56,12 @@ def make_torch_ops(
 
 
 def _on_card(
-    backend: str, share: Share, cpu: HostBackend | None, misses: Misses, *, records: bool
+    backend: str, share: Share, cpu: HostBackend | None, misses: Misses, source: ExpertSource | None, *, records: bool
 ) -> tuple[Ops, HostExperts | None]:
     ops = _plain(backend, share.device, records=records)
     if not share.slots:
         return ops, None
-    experts = HostExperts(share.device, share.slots, _product(backend), cpu, misses)
+    experts = HostExperts(share.device, share.slots, _product(backend), cpu, misses, source)
     return HostExpertOps.around(ops, experts), experts
 
 

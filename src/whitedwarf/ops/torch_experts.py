@@ -1,15 +1,17 @@
 """Routed experts in host memory, with slots for the hot ones on a card: every layer picks first, then is served.
 
-The weights stay where they lie in the mapped file. What is missing on the card is copied into slots, or computed by the
-CPU backend from the very same bytes, whichever a short measurement found to be faster for passes of few rows. Copied
-experts give the same bits as a model that lies on the card as a whole, whatever was in the slots before; what the CPU
-computes is the same up to the order of its sums, so that bits then depend on which experts lay in slots.
+The weights stay where they lie in the mapped file, or in a store in front of a disk. What is missing on the card is
+copied into slots, or computed by the CPU backend from the very same bytes, whichever a short measurement found to be
+faster for passes of few rows. Copied experts give the same bits as a model that lies on the card as a whole, whatever
+was in the slots before; what the CPU computes is the same up to the order of its sums, so that bits then depend on
+which experts lay in slots.
 
 This plan asks the card once a layer what was picked, and cannot be recorded as a graph. Knows no routing and no files.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median
@@ -22,6 +24,7 @@ from torch import Tensor
 
 from whitedwarf.errors import BackendError
 from whitedwarf.ops.base import ExpertWeights, FloatArray, IntArray, Weight
+from whitedwarf.ops.expert_source import ExpertSource, MappedExperts, Matrices
 from whitedwarf.ops.torch_ops import memory_told
 from whitedwarf.ops.torch_slots import ExpertParts, slot_memory, slots_of_kinds
 from whitedwarf.ops.torch_uploads import Uploads
@@ -115,7 +118,9 @@ class HostExperts:
         product: Product,
         cpu: HostBackend | None = None,
         misses: Misses = "auto",
+        source: ExpertSource | None = None,
     ) -> None:
+        """`source`: where experts come from, by default the mapped file; `cpu` has them from there as well."""
         if misses == "cpu" and cpu is None:
             raise BackendError("the CPU was asked to compute experts, but its native module is not built; run `make`")
         self.device = torch.device(device)
@@ -125,6 +130,7 @@ class HostExperts:
         self._product = product
         self._cpu = cpu
         self._misses = misses
+        self._source = MappedExperts() if source is None else source
         self._slots_of_size = {slot.expert_bytes: slot.count for slot in slots}
         self._stacks: dict[str, dict[str, FileTensor]] = {}  # layer -> gate, up, down -> where it lies
         self._served: dict[str, _Served] = {}  # by layer
@@ -203,9 +209,15 @@ class HostExperts:
     def preload(self, most: int | None = None) -> int:
         """Bring the hottest experts of a profile into empty slots; how many there were."""
         loads = self.cache.preload(most)
-        by_index = {served.index: served for served in self._served.values()}
+        missing: dict[int, dict[int, int]] = {}  # layer -> expert -> slot
         for layer, load in loads:
-            self._upload(by_index[layer], load.expert, load.slot)
+            missing.setdefault(layer, {})[load.expert] = load.slot
+        try:
+            for served in self._served.values():
+                self._bring(served, missing.pop(served.index, {}), is_prompt=False)
+        finally:
+            for layer, slots in missing.items():
+                self._forget(layer, slots)
         self._settled()
         return len(loads)
 
@@ -243,22 +255,35 @@ class HostExperts:
         self, served: _Served, experts: Sequence[int], admission: Admission, most_loads: int | None = None
     ) -> Fetch:
         fetch = self.cache.fetch(served.index, experts, admission, most_loads)
-        done = 0
+        slots = {load.expert: load.slot for load in fetch.loads}
         try:
-            for load in fetch.loads:
-                self._upload(served, load.expert, load.slot)
-                done += 1
+            self._bring(served, slots, is_prompt=admission is Admission.PASSING)
         except BaseException:
-            for load in fetch.loads[done:]:
-                self.cache.forget(served.index, load.expert)
             self.cache.release(fetch)
             raise
         self._settled()
         return fetch
 
-    def _upload(self, served: _Served, expert: int, slot: int) -> None:
+    def _bring(self, served: _Served, slots: Mapping[int, int], *, is_prompt: bool) -> None:
+        """Experts into these slots; those that do not come have none."""
+        if not slots:
+            return
+        missing = dict(slots)
+        try:
+            with closing(self._source.each(served.parts, tuple(slots), is_prompt=is_prompt)) as arriving:
+                for expert, matrices in arriving:
+                    self._upload(served, matrices, slots[expert])
+                    del missing[expert]
+        finally:
+            self._forget(served.index, missing)
+
+    def _forget(self, layer: int, experts: Iterable[int]) -> None:
+        for expert in experts:
+            self.cache.forget(layer, expert)
+
+    def _upload(self, served: _Served, matrices: Matrices, slot: int) -> None:
         assert self._uploads is not None
-        self._uploads.put(served.parts, expert, served.slots, slot)
+        self._uploads.put(matrices, served.slots, slot)
 
     def _settled(self) -> None:
         assert self._uploads is not None
@@ -330,8 +355,8 @@ class HostExperts:
         """The median of a few tries with the experts of one layer, whose bytes were read before."""
         served = next(iter(self._served.values()))
         tries = [number % served.parts.num_experts for number in range(_TRIES)]
-        for expert in set(tries):
-            for matrix in served.parts.of(expert):
+        for _, matrices in self._source.each(served.parts, sorted(set(tries)), is_prompt=False):
+            for matrix in matrices:
                 matrix.data.max()  # from the disk, if it has to
         self._copy_once(served, 0)  # whatever is slow only once
         copies = [_timed_ms(partial(self._copy_once, served, expert)) for expert in tries]
@@ -344,7 +369,8 @@ class HostExperts:
         return Measured(median(copies), median(computed))
 
     def _copy_once(self, served: _Served, expert: int) -> None:
-        self._upload(served, expert, 0)
+        for _, matrices in self._source.each(served.parts, (expert,), is_prompt=False):
+            self._upload(served, matrices, 0)
         self._settled()
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)

@@ -1,4 +1,4 @@
-"""Experts on their way from a mapped file into slots on a device: an expert's three matrices, split into planes there.
+"""Experts on their way from host memory into slots on a device: an expert's three matrices, split into planes there.
 
 On a card bytes go through pinned memory and on a stream of their own; `join` makes the work that is asked for next wait
 for them, the host waits for nothing but a free place in the staging ring. Elsewhere they are simply copied.
@@ -10,11 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from whitedwarf.ops.torch_slots import ExpertParts
+from whitedwarf.ops.expert_source import Matrices
 from whitedwarf.ops.twins.planes import TAKEN_AS_F16, split_blocks, take_in
 from whitedwarf.ops.twins.products import Block
 from whitedwarf.weights.placement import STAGED_EXPERTS
-from whitedwarf.weights.tensors import Tensor as FileTensor
 
 
 class Uploads:
@@ -27,17 +26,20 @@ class Uploads:
         self._next = 0
         self._stream: Any = torch.cuda.Stream(device) if device.type == "cuda" else None
 
-    def put(self, parts: ExpertParts, expert: int, slots: Block, slot: int) -> None:
-        """Begin to bring an expert into a slot, after all work that was asked for before."""
+    def put(self, matrices: Matrices, slots: Block, slot: int) -> None:
+        """Begin to bring an expert into a slot, after all work that was asked for before.
+
+        Where it comes from need not stay.
+        """
         place = self._places[self._next]
         self._next = (self._next + 1) % len(self._places)
         if self._stream is None:
-            place.bring(parts.of(expert), slots, slot)
+            place.bring(matrices, slots, slot)
             return
         place.wait()
         self._stream.wait_stream(torch.cuda.current_stream(self._device))
         with torch.cuda.stream(self._stream):
-            place.bring(parts.of(expert), slots, slot)
+            place.bring(matrices, slots, slot)
             place.arrived.record(self._stream)
 
     def join(self) -> None:
@@ -59,7 +61,7 @@ class _Place:
         """Until the expert that was here before has left: an event that was never recorded is over at once."""
         self.arrived.synchronize()
 
-    def bring(self, matrices: tuple[FileTensor, ...], slots: Block, slot: int) -> None:
+    def bring(self, matrices: Matrices, slots: Block, slot: int) -> None:
         first = 0
         for matrix, weight in zip(matrices, (slots.gate, slots.up, slots.down), strict=True):
             planes = tuple(plane[slot] for plane in weight.planes)

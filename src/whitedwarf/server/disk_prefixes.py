@@ -29,10 +29,8 @@ from whitedwarf.kvstore.settings import StoreSettings
 from whitedwarf.kvstore.stats import StoreStats
 from whitedwarf.kvstore.store import KvStore
 from whitedwarf.model.base import Ids, Logits, Snapshot
-from whitedwarf.model.packed_session import PackedArrays
-from whitedwarf.model.session_payload import SessionArrays
-from whitedwarf.model.state import StateSnapshot
-from whitedwarf.model.transformer import Transformer
+from whitedwarf.model.deepseek import DeepSeek
+from whitedwarf.model.saved_states import StateArrays
 from whitedwarf.prompt.special import SpecialToken
 from whitedwarf.prompt.token_words import TokenWords
 from whitedwarf.prompt.tokenizer import Tokenizer
@@ -55,7 +53,7 @@ class _Save:
     """A state on its way to the disk."""
 
     ids: Ids
-    snapshot: StateSnapshot
+    snapshot: Snapshot
     reason: Reason
     logits: Logits | None
 
@@ -64,13 +62,13 @@ class DiskPrefixes:
     """A `PrefixStore`. Close it after the engine: what the engine offered at its end is written before that returns."""
 
     def __init__(
-        self, model: Transformer, tokenizer: Tokenizer, settings: StoreSettings, tools: ToolsIn = no_tools
+        self, model: DeepSeek, tokenizer: Tokenizer, settings: StoreSettings, tools: ToolsIn = no_tools
     ) -> None:
         """`tools` is asked on the writer's thread. Raises OSError when the directory cannot be made or read."""
         self._kind = settings.payload_kind
-        self._arrays: dict[PayloadKind, SessionArrays | PackedArrays] = {
-            PayloadKind.DS4: SessionArrays(model),
-            PayloadKind.PACKED: PackedArrays(model),
+        self._arrays: dict[PayloadKind, StateArrays] = {
+            PayloadKind.DS4: model.state_arrays("plain"),
+            PayloadKind.PACKED: model.state_arrays("packed"),
         }
         self._text, self._tools = TokenWords(tokenizer).text, tools
         self._plans = SavePlans(
@@ -128,7 +126,7 @@ class DiskPrefixes:
         why = self._plans.reason(ids, reason)
         if why is None:
             return
-        if self._is_closed or not isinstance(snapshot, StateSnapshot):
+        if self._is_closed or not self._arrays[self._kind].accepts(snapshot):
             raise ValueError("the store is closed, or the state is not of its model")
         try:
             self._saves.put(_Save(ids, snapshot, why, logits), block=reason is SaveReason.SHUTDOWN)
@@ -155,7 +153,7 @@ class DiskPrefixes:
         hit = self._store.load(entry, text)
         if hit is None or not np.array_equal(hit.payload.ids, ids):
             raise FileFormatError(f"{entry.name}.kv: damaged, or changed since it was found. It is not used.")
-        return self._arrays[hit.payload.kind].snapshot(len(ids), hit.payload.layers)
+        return self._arrays[hit.payload.kind].restored(ids, hit.payload.layers)
 
     def _spells(self, ids: Ids, text: bytes) -> bool:
         try:

@@ -8,8 +8,8 @@ from whitedwarf.kvstore.model_facts import arithmetic_of, layout_of, model_id, m
 from whitedwarf.kvstore.payload import PayloadKind
 from whitedwarf.kvstore.policy import Limits
 from whitedwarf.kvstore.settings import StoreSettings
+from whitedwarf.model.deepseek import DeepSeek
 from whitedwarf.model.steering import Steering
-from whitedwarf.model.transformer import Transformer
 
 PAYLOAD_KINDS = {"packed": PayloadKind.PACKED, "ds4": PayloadKind.DS4}
 
@@ -25,7 +25,7 @@ def disk_limits(serve: ServeSettings) -> Limits:
     )
 
 
-def disk_settings(serve: ServeSettings, model: Transformer, gguf: GgufFile, *, quality: bool) -> StoreSettings | None:
+def disk_settings(serve: ServeSettings, model: DeepSeek, gguf: GgufFile, *, quality: bool) -> StoreSettings | None:
     """None without `--kv-disk-dir`."""
     if serve.kv_disk_dir is None:
         return None

@@ -115,8 +115,6 @@ class _Queue:
 
     def put(self, pieces: Sequence[_Piece], *, is_urgent: bool) -> None:
         with self._lock:
-            if self._is_closed:
-                raise ValueError("expected an open reader; it was closed")
             (self._soon if is_urgent else self._later).extend(pieces)
             self._lock.notify(len(pieces))
 
@@ -172,7 +170,7 @@ class DirectReader:
         self._piece_bytes = piece_bytes
         self._files: list[_File] = []
         self._bytes_read, self._count_lock = 0, threading.Lock()
-        self._queue = _Queue()
+        self._queue, self._is_closed = _Queue(), False
         self._threads: list[threading.Thread] = []
         try:
             self._files += [self._opened(Path(path)) for path in paths]
@@ -212,6 +210,8 @@ class DirectReader:
 
         Nobody else may touch that memory until the reading is over.
         """
+        if self._is_closed:
+            raise ValueError("expected an open reader; it was closed")
         file = self._files[extent.file]
         first = extent.offset_bytes // BLOCK_BYTES * BLOCK_BYTES
         head_bytes = extent.offset_bytes - first
@@ -231,6 +231,7 @@ class DirectReader:
 
     def close(self) -> None:
         """Give up what was not begun, wait for what was, and close the files."""
+        self._is_closed = True
         self._queue.close()
         for thread in self._threads:
             thread.join()
@@ -291,6 +292,7 @@ class DirectReader:
             if end < piece.least_bytes and piece.file.is_direct:
                 end = end // BLOCK_BYTES * BLOCK_BYTES  # goes on where a block begins
             if end <= done:
+                self._check_unchanged(piece.file)
                 raise _short(piece, done + came)
             done = end
         if not piece.file.is_direct:

@@ -12,6 +12,7 @@ import mmap
 import sys
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 from typing import Protocol
 
 STEP_BYTES = 1 << 28  # is locked at a time: a refusal is met this close to what would have been possible
@@ -33,7 +34,7 @@ class Locking:
     asked_bytes: int
     locked_bytes: int
     refusal: Refusal | None = None
-    limit_bytes: int | None = None  # RLIMIT_MEMLOCK, where that was the reason
+    room_bytes: int | None = None  # what the limit left at first, where that was the reason
 
 
 class LockSystem(Protocol):
@@ -45,8 +46,8 @@ class LockSystem(Protocol):
 
     def unlock(self, address: int, size_bytes: int) -> None: ...
 
-    def raised_limit(self) -> int | None:
-        """RLIMIT_MEMLOCK in bytes, after the soft one was raised as far as may be; None for no limit."""
+    def room_bytes(self) -> int | None:
+        """What the limit of this process leaves, after it was raised as far as may be; None where there is none."""
         ...
 
 
@@ -67,19 +68,17 @@ class OsLocking:
         if self._libc is not None and hasattr(self._libc, "munlock"):
             self._libc.munlock(ctypes.c_void_p(address), ctypes.c_size_t(size_bytes))
 
-    def raised_limit(self) -> int | None:
+    def room_bytes(self) -> int | None:
         if sys.platform == "win32":
             return None
         import resource
 
         soft, hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)
         if soft != hard:
-            try:
+            with contextlib.suppress(OSError, ValueError):
                 resource.setrlimit(resource.RLIMIT_MEMLOCK, (hard, hard))
                 soft = hard
-            except (OSError, ValueError):
-                pass
-        return None if soft == resource.RLIM_INFINITY or soft >= _NO_LIMIT else soft
+        return None if soft == resource.RLIM_INFINITY or soft >= _NO_LIMIT else max(0, soft - _locked_now())
 
 
 class AnonymousMemory:
@@ -97,17 +96,14 @@ class AnonymousMemory:
         end = self.size_bytes if size_bytes is None else offset_bytes + size_bytes
         return self._view[offset_bytes:end]
 
-    def lock(self, system: LockSystem, locked_before: int = 0) -> Locking:
-        """Into RAM with it, step by step until all is locked or a step is refused.
-
-        `locked_before`: bytes of this process that are locked already, beside this memory.
-        """
-        limit_bytes, address = system.raised_limit(), self._address()
+    def lock(self, system: LockSystem) -> Locking:
+        """Into RAM with it, step by step until all is locked or a step is refused."""
+        room_bytes, address = system.room_bytes(), self._address()
         for first in range(0, self.size_bytes, STEP_BYTES):
             step_bytes = min(STEP_BYTES, self.size_bytes - first)
             if error := system.lock(address + first, step_bytes):
-                refusal = _refusal(error, locked_before + first, step_bytes, limit_bytes)
-                return Locking(self.size_bytes, first, refusal, limit_bytes if refusal is Refusal.LIMIT else None)
+                refusal = _refusal(error, first, step_bytes, room_bytes)
+                return Locking(self.size_bytes, first, refusal, room_bytes if refusal is Refusal.LIMIT else None)
         return Locking(self.size_bytes, self.size_bytes)
 
     def unlock(self, system: LockSystem) -> None:
@@ -130,12 +126,21 @@ def _anonymous(size_bytes: int) -> mmap.mmap:
     return mmap.mmap(-1, size_bytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 
-def _refusal(error: int, had_bytes: int, step_bytes: int, limit_bytes: int | None) -> Refusal:
+def _locked_now() -> int:
+    """By this process, for whatever purpose; 0 where the system does not say."""
+    try:
+        lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) << 10 for line in lines if line.startswith("VmLck:")), 0)
+
+
+def _refusal(error: int, had_bytes: int, step_bytes: int, room_bytes: int | None) -> Refusal:
     if error in (errno.ENOSYS, errno.EOPNOTSUPP):
         return Refusal.UNSUPPORTED
     if error == errno.EPERM:
         return Refusal.LIMIT
-    is_bound = limit_bytes is not None and had_bytes <= limit_bytes < had_bytes + step_bytes  # else: privileged
+    is_bound = room_bytes is not None and had_bytes <= room_bytes < had_bytes + step_bytes  # else: privileged
     if error == errno.ENOMEM and is_bound:
         return Refusal.LIMIT
     return Refusal.MEMORY

@@ -1,18 +1,20 @@
-"""The few calls to the system by which a model's files are read past the page cache, on Linux and macOS.
+"""The few calls to the system by which a model's files are read past the page cache.
+
+On Linux with O_DIRECT, on macOS with F_NOCACHE; elsewhere through the cache.
 
 Promises the bare calls: errors are OSErrors, a read may come short. What follows from that is the reader's business;
 tests put their own disk in this place.
 """
 
 import contextlib
-import fcntl
 import os
+import sys
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 _DIRECT = getattr(os, "O_DIRECT", 0)  # Linux
-_PAST_CACHE = getattr(fcntl, "F_NOCACHE", None)  # macOS
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +52,11 @@ class Files(Protocol):
 class OsFiles:
     """Those of the system."""
 
+    def __init__(self) -> None:
+        self._seeking = threading.Lock()  # where a read has no offset of its own
+
     def open(self, path: Path) -> tuple[int, bool]:
-        flags = os.O_RDONLY | os.O_CLOEXEC
+        flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
         if _DIRECT:
             try:
                 return os.open(path, flags | _DIRECT), True
@@ -62,6 +67,12 @@ class OsFiles:
         return descriptor, self._keep_uncached(descriptor)
 
     def read(self, descriptor: int, into: memoryview, offset_bytes: int) -> int:
+        if sys.platform == "win32":
+            with self._seeking:
+                os.lseek(descriptor, offset_bytes, os.SEEK_SET)
+                found = os.read(descriptor, into.nbytes)
+            into[: len(found)] = found
+            return len(found)
         return os.preadv(descriptor, [into], offset_bytes)
 
     def state(self, descriptor: int) -> FileState:
@@ -69,7 +80,10 @@ class OsFiles:
         return FileState(status.st_size, status.st_mtime_ns)
 
     def make_ordinary(self, descriptor: int) -> None:
-        fcntl.fcntl(descriptor, fcntl.F_SETFL, fcntl.fcntl(descriptor, fcntl.F_GETFL) & ~_DIRECT)
+        if sys.platform != "win32":
+            import fcntl
+
+            fcntl.fcntl(descriptor, fcntl.F_SETFL, fcntl.fcntl(descriptor, fcntl.F_GETFL) & ~_DIRECT)
         self._advise(descriptor, 0, 0, "POSIX_FADV_RANDOM")
 
     def drop(self, descriptor: int, offset_bytes: int, size_bytes: int) -> None:
@@ -79,13 +93,13 @@ class OsFiles:
         os.close(descriptor)
 
     def _keep_uncached(self, descriptor: int) -> bool:
-        if _PAST_CACHE is None:
-            return False
-        try:
-            fcntl.fcntl(descriptor, _PAST_CACHE, 1)
-        except OSError:
-            return False
-        return True
+        if sys.platform == "darwin":
+            import fcntl
+
+            with contextlib.suppress(OSError):
+                fcntl.fcntl(descriptor, fcntl.F_NOCACHE, 1)
+                return True
+        return False
 
     def _advise(self, descriptor: int, offset_bytes: int, size_bytes: int, advice: str) -> None:
         number = getattr(os, advice, None)

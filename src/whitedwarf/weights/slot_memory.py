@@ -110,17 +110,17 @@ def _locked(memory: Mapping[int, AnonymousMemory], system: LockSystem) -> Lockin
     asked_bytes = sum(part.size_bytes for part in memory.values())
     locked_bytes = 0
     for part in memory.values():
-        outcome = part.lock(system, locked_bytes)
+        outcome = part.lock(system)
         locked_bytes += outcome.locked_bytes
         if outcome.refusal is not None:
-            return Locking(asked_bytes, locked_bytes, outcome.refusal, outcome.limit_bytes)
+            return Locking(asked_bytes, locked_bytes, outcome.refusal, outcome.room_bytes)
     return Locking(asked_bytes, locked_bytes)
 
 
 def _pageable_remark(outcome: Locking) -> str:
     if outcome.refusal is Refusal.UNSUPPORTED:
         return "this system does not lock memory: the cache of experts may be paged out while memory is short"
-    limit = "" if outcome.limit_bytes is None else f" ({outcome.limit_bytes >> 10} KiB)"
+    limit = "" if outcome.room_bytes is None else f" ({outcome.room_bytes >> 10} KiB)"
     return (
         f"of the cache of experts ({_gib(outcome.asked_bytes)}), {_gib(outcome.locked_bytes)} are locked in memory: "
         f"the limit of this process{limit} allows no more. The rest may be paged out; raise it with `ulimit -l` or "
