@@ -29,7 +29,9 @@ def mlx_ops() -> Ops:
 
 
 @pytest.fixture(
-    scope="module", params=[lambda: CpuOps(2), torch_ops, pytest.param(mlx_ops, marks=pytest.mark.mlx)], ids=str
+    scope="module",
+    params=[lambda: CpuOps(2), torch_ops, pytest.param(mlx_ops, marks=pytest.mark.mlx)],
+    ids=["cpu", "torch", "mlx"],
 )
 def nano(request: pytest.FixtureRequest) -> Transformer:
     make: Callable[[], Ops] = request.param
