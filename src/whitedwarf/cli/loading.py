@@ -20,6 +20,8 @@ from whitedwarf.cli.streaming_flags import check_streaming, simulated_bytes
 from whitedwarf.config import DEFAULT_CONTEXT, ClusterSettings, FileSettings, ModelSettings
 from whitedwarf.engine.engine import Engine
 from whitedwarf.engine.memory import judge, probe_memory, size_text
+from whitedwarf.engine.paced_model import PacedModel
+from whitedwarf.engine.power import FULL_POWER_PERCENT
 from whitedwarf.errors import FileFormatError, UsageError
 from whitedwarf.gguf.reader import GgufFile, open_gguf
 from whitedwarf.model.deepseek import DeepSeek
@@ -103,7 +105,18 @@ class LoadedModel:
 
     def engine(self) -> Engine:
         """A new engine for one user; close it."""
-        return Engine(self.transformer, max_chunk_tokens=self.chunk_tokens, max_parallel=1)
+        return Engine(
+            self.transformer,
+            max_chunk_tokens=self.chunk_tokens,
+            max_parallel=1,
+            power_percent=self.settings.power,
+        )
+
+    @property
+    def paced(self) -> DeepSeek:
+        """The model for whoever runs it without an engine: it rests by itself at less than full power."""
+        power = self.settings.power
+        return self.transformer if power == FULL_POWER_PERCENT else PacedModel(self.transformer, power)
 
     def describe(self) -> str:
         """What runs where, in one line."""
