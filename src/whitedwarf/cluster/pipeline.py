@@ -165,15 +165,13 @@ class _Passage:
 
     def run(self) -> list[Logits]:
         starts = [state.position for state in self.states]
-        for state in self.states:
-            if (failure := state.failure) is not None:  # of a piece that nobody waited for
-                state.failure = None
-                raise failure
+        self._raise_earlier_failure()
         for attempt in range(MOST_ATTEMPTS):
             with self._rewound_if_it_fails(starts):
                 try:
                     logits = self._attempt(starts)
                 except (RouteBroken, HashMismatch) as error:
+                    self._raise_earlier_failure()
                     if attempt + 1 == MOST_ATTEMPTS:
                         raise ClusterError(f"the cluster failed {MOST_ATTEMPTS} times at the same: {error}") from error
                     for state, start in zip(self.states, starts, strict=True):
@@ -183,6 +181,13 @@ class _Passage:
                 raise Cancelled("cancelled while other machines were computing")
             return logits
         raise AssertionError("the last attempt returns or raises")
+
+    def _raise_earlier_failure(self) -> None:
+        """Of a piece that nobody waited for."""
+        for state in self.states:
+            if (failure := state.failure) is not None:
+                state.failure = None
+                raise failure
 
     def _attempt(self, starts: Sequence[int]) -> list[Logits] | None:
         """None when nobody wants the logits any longer: the work goes on."""
