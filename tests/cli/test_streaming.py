@@ -3,6 +3,7 @@
 import gc
 import json
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ Call = Callable[[Sequence[str]], tuple[int, str, str]]
 ASK = ("run", "-p", "hi", "-n", "6", "--nothink", "--temp", "0", "-c", "1024", "--cpu")
 STREAM = ("--ssd-streaming", "--ssd-streaming-cache-experts")
 MIB = 1 << 20
+needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
 EXPERTS = 48  # of nano
 IDS = np.arange(3, 40, dtype=np.int32)
 
@@ -209,6 +211,25 @@ def test_plain_models_are_planned_as_ever(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(placing, "plan_store", lambda *args: pytest.fail("nothing is to be streamed"))
     assert opened().streaming is None
     assert opened().expert_stats is None
+
+
+@needs_torch
+def test_experts_come_to_a_card_from_the_disk() -> None:
+    where = {"backend": "torch", "device_memory": "15M", "expert_misses": "copy"}
+    whole = logits_of(opened(**where))
+    streamed = opened(**where, ssd_streaming=True, ssd_streaming_cache_experts="5")
+    assert np.array_equal(logits_of(streamed), whole)
+    assert streamed.expert_stats is not None
+    stats = streamed.expert_stats()
+    assert stats["read_bytes"] > 0
+    assert stats["slots"] > 5  # those of the card
+
+
+@needs_torch
+def test_a_card_that_holds_the_whole_model_streams_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    loaded = opened(backend="torch", ssd_streaming=True)
+    assert loaded.streaming is None
+    assert "the whole model fits on cards: nothing is streamed" in capsys.readouterr().err
 
 
 def test_mlx_is_refused_in_words() -> None:

@@ -20,6 +20,8 @@ from whitedwarf.cli.streaming_flags import check_streaming, simulated_bytes
 from whitedwarf.config import DEFAULT_CONTEXT, ClusterSettings, FileSettings, ModelSettings
 from whitedwarf.engine.engine import Engine
 from whitedwarf.engine.memory import judge, probe_memory, size_text
+from whitedwarf.engine.paced_model import PacedModel
+from whitedwarf.engine.power import FULL_POWER_PERCENT
 from whitedwarf.errors import FileFormatError, UsageError
 from whitedwarf.gguf.reader import GgufFile, open_gguf
 from whitedwarf.model.deepseek import DeepSeek
@@ -87,9 +89,11 @@ class LoadedModel:
     @property
     def expert_stats(self) -> Callable[[], Mapping[str, float]] | None:
         """Asks where experts came from; None where all of them are where they are needed."""
-        if self.streaming is not None:
-            return self.streaming.stats
-        return None if self.on_cards is None or not self.on_cards.host_experts else self.on_cards.traffic
+        on_cards = None if self.on_cards is None or not self.on_cards.host_experts else self.on_cards.traffic
+        if self.streaming is None:
+            return on_cards
+        stored = self.streaming.stats
+        return stored if on_cards is None else lambda: {**stored(), **on_cards()}  # of both, found means on a card
 
     def expert_counts(self) -> Mapping[str, float]:
         """Where experts came from so far; empty where all of them are where they are needed."""
@@ -101,7 +105,18 @@ class LoadedModel:
 
     def engine(self) -> Engine:
         """A new engine for one user; close it."""
-        return Engine(self.transformer, max_chunk_tokens=self.chunk_tokens, max_parallel=1)
+        return Engine(
+            self.transformer,
+            max_chunk_tokens=self.chunk_tokens,
+            max_parallel=1,
+            power_percent=self.settings.power,
+        )
+
+    @property
+    def paced(self) -> DeepSeek:
+        """The model for whoever runs it without an engine: it rests by itself at less than full power."""
+        power = self.settings.power
+        return self.transformer if power == FULL_POWER_PERCENT else PacedModel(self.transformer, power)
 
     def describe(self) -> str:
         """What runs where, in one line."""
@@ -232,13 +247,14 @@ def _simulated(settings: ModelSettings) -> SimulatedUse | None:
 def _backend(plan: Plan, settings: ModelSettings, gguf: GgufFile) -> _Made:
     threads = settings.threads or available_threads()
     streaming = None if plan.streaming is None else open_store(plan.streaming, gguf)
-    if plan.placement is not None:
-        planned = make_planned(plan.backend, plan.placement, threads, settings.expert_misses)
-        return _Made(planned.ops, planned.host_experts, streaming)
+    streamed = None
     if streaming is not None:
-        ops = make_streamed(streaming.store, streaming.reader, gguf, threads, settings.quality)
-        return _Made(ops, streaming=streaming)
-    return _Made(make_ops(plan.backend, threads, settings.quality))
+        quality = settings.quality or plan.placement is not None  # beside a card floats stay floats
+        streamed = make_streamed(streaming.store, streaming.reader, gguf, threads, quality)
+    if plan.placement is not None:
+        planned = make_planned(plan.backend, plan.placement, threads, settings.expert_misses, streamed)
+        return _Made(planned.ops, planned.host_experts, streaming)
+    return _Made(streamed or make_ops(plan.backend, threads, settings.quality), streaming=streaming)
 
 
 def _settled(plan: Plan, made: _Made) -> OnCards:

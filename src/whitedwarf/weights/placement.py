@@ -291,7 +291,8 @@ def _about_host(experts_bytes: int, host_bytes: int | None) -> tuple[str, ...]:
         return ()
     return (
         f"the experts ({size_text(experts_bytes)}) are more than host memory has to give ({size_text(host_bytes)}): "
-        "they are read from disk again and again, which is slow; a smaller quantisation avoids it",
+        "they are read from disk again and again, which is slow; --ssd-streaming reads them better, a smaller "
+        "quantisation avoids it",
     )
 
 
