@@ -7,7 +7,7 @@ was chosen, what does not fit) goes to stderr as one line each.
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from whitedwarf.cli.clustering import open_clustered
 from whitedwarf.cli.machine import available_threads
@@ -34,6 +34,9 @@ from whitedwarf.weights.expert_cache import Traffic
 from whitedwarf.weights.placement import Placement
 from whitedwarf.weights.placement_text import placement_line
 from whitedwarf.weights.store import ModelRule, find_model
+
+if TYPE_CHECKING:
+    from whitedwarf.cluster.coordinator import Coordinator
 
 
 class ExpertTraffic(Protocol):
@@ -80,7 +83,7 @@ class LoadedModel:
     on_cards: OnCards | None = None
     streaming: Streaming | None = None  # of experts from the disk
     simulated: SimulatedUse | None = None  # memory that is held only to be gone
-    coordinator: object = None  # of a cluster: kept as long as the model
+    coordinator: "Coordinator | None" = None  # of a cluster; closes itself at exit
 
     @property
     def context_length(self) -> int:
