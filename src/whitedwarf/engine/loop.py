@@ -181,8 +181,8 @@ class Loop:
         try:
             results = self._pass(jobs, spans)
         except Cancelled:  # all of them: they end before the next batch
-            for job in jobs:
-                job.session.drop()
+            for job, span in zip(jobs, spans, strict=True):
+                job.give_up(span)
             return
         except Exception as error:  # the model's own code: what it may raise is not ours to know
             _fail(jobs, error, f"failed on a batch of {num_rows} tokens")

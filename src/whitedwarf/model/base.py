@@ -103,8 +103,8 @@ class Model(Protocol):
     def forward(self, spans: Sequence[Span]) -> list[Logits]:
         """Run all spans in one pass -> per span the wanted logits (0, 1 or n, vocab).
 
-        States advance together at the end. If it raises, the states of these spans must be dropped. Cancelled: it had
-        to wait, and all spans were cancelled meanwhile.
+        States advance together at the end. If it raises, the states of these spans must be dropped. Only not after
+        Cancelled: it had to wait, and all spans were cancelled meanwhile; all states have advanced then, or none has.
         """
 
 
