@@ -21,6 +21,7 @@ from whitedwarf.config import ClusterSettings, ModelSettings
 from whitedwarf.errors import ClusterError
 from whitedwarf.model.base import Ids, Logits, Model, Span
 
+pytestmark = pytest.mark.slow
 OTHER_VERSION = """
 import sys
 import whitedwarf

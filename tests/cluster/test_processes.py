@@ -9,6 +9,8 @@ import pytest
 from fakes.cluster_processes import ClusterProcesses
 from whitedwarf.cli.main import main
 
+pytestmark = pytest.mark.slow
+
 
 def test_members_join_say_what_they_hold_and_leave_with_ctrl_c(
     processes: ClusterProcesses, capsys: pytest.CaptureFixture[str]

@@ -18,7 +18,7 @@ from fakes.slow_link import Host, SlowLink, slow_link, why_not
 from whitedwarf.cluster.key_folder import KeyFolder
 
 WHY_NOT = why_not()
-pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT or "permitted")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT or "permitted")]
 
 
 class Coordinator:
@@ -75,18 +75,18 @@ def test_answers_over_slow_lossy_and_cut_lines_have_the_bits_of_one_process(
     link: SlowLink, processes: ClusterProcesses, keys: KeyFolder
 ) -> None:
     first, second, third = link.hosts
-    processes.patience_s = 4.0
+    processes.patience_s = 3.0
     processes.meet(start=first.start, host=first.address)
     for host, layers in ((second, "2:3"), (third, "4:output")):
         words = ("--layers", layers, "--host", host.address)
         processes.join(*words, start=host.start, host=first.address).until("joined as")
     coordinator = Coordinator(first, processes, keys, wait_s=60.0)
-    alone = digest(whole("nano"), 200, 8)
+    alone = digest(whole("nano"), 120, 6)
     for delay_s, loss in ((0.0, 0.0), (0.001, 0.0), (0.02, 0.01), (0.08, 0.0)):
         link.delay_s, link.loss = delay_s, loss
-        coordinator.ask(200, 8)
+        coordinator.ask(120, 6)
         assert coordinator.heard() == alone, coordinator.said
-    coordinator.ask(200, 8)
+    coordinator.ask(120, 6)
     time.sleep(0.5)  # in the middle of it: at this delay it takes seconds
     link.cut.add(third)
     coordinator.until("waiting for the cluster")
