@@ -72,6 +72,17 @@ def test_a_llama_bench_that_repacks_or_warms_up_is_told_not_to(tmp_path: Path) -
         assert ("--repack" in flags, "--no-warmup" in flags) == (expected, expected)
 
 
+@pytest.mark.parametrize(
+    ("words", "flags"),
+    [("-lm, --load-mode <auto|mmap>", ("--load-mode", "mmap")), ("-mmp, --mmap <0|1>", ("--mmap", "1")), ("none", ())],
+)
+def test_a_llama_bench_of_any_version_maps_the_file(tmp_path: Path, words: str, flags: tuple[str, ...]) -> None:
+    binary = tmp_path / "llama-bench"
+    binary.write_text(f"#!/bin/sh\necho '{words}'\n")
+    binary.chmod(0o755)
+    assert llama_side(binary).flags == flags
+
+
 def test_the_first_repetition_is_cold_and_the_others_are_what_is_told() -> None:
     found = [
         figure([1, 4, 6], [counts(0, 10, 900), counts(8, 2, 200), counts(6, 4, 400)]),

@@ -61,11 +61,15 @@ class Side:
 
 
 def llama_side(binary: Path) -> Side:
-    """llama-bench with the file mapped, as it is by default, its weights where they lie in it, and no pass before.
+    """llama-bench with the file mapped, its weights where they lie in it, and no pass before, whatever its version.
 
     Long pieces of a prompt read the file less often; their buffers would only take memory from a decode.
     """
-    known, flags = output_of([str(binary), "--help"], _QUIET), ["-mmp", "1"]
+    known, flags = output_of([str(binary), "--help"], _QUIET), list[str]()
+    if "--load-mode" in known:
+        flags += ["--load-mode", "mmap"]
+    elif "--mmap" in known:
+        flags += ["--mmap", "1"]
     if "--repack" in known:
         flags += ["--repack", "0"]  # a second copy would not fit
     if "--no-warmup" in known:
