@@ -90,7 +90,7 @@ class Foresight:
             router = self.routers.get(layer)
             if router is None or router.table is None:
                 return
-            self.store.foresee(layer, np.unique(router.table[ids]).tolist())
+            self.store.foresee(layer, _named(router.table, ids))
 
     def look_ahead(self, layer: int, x: FloatArray, ids: IntArray) -> None:
         """This layer computes, with x (n, D): begin to read what the next one will pick."""
@@ -99,7 +99,7 @@ class Foresight:
         if router is None or self.loads_per_layer < ENOUGH_LOADS:
             return
         if router.table is not None:
-            self.store.foresee(layer, np.unique(router.table[ids]).tolist())
+            self.store.foresee(layer, _named(router.table, ids))
             return
         record = self.records.setdefault((layer, len(x) > MANY_ROWS), Record())
         record.passes += 1
@@ -124,3 +124,10 @@ class Foresight:
         rows = np.linspace(0, len(x) - 1, SAMPLED_ROWS).astype(np.intp)
         experts, _ = self.route(np.ascontiguousarray(x[rows]), replace(router, table=None), ids[rows])
         return np.flatnonzero(np.bincount(experts.reshape(-1)) >= SURE_PICKS).tolist()
+
+
+def _named(table: IntArray, ids: IntArray) -> list[int]:
+    """The experts of these tokens, ascending."""
+    if len(ids) <= MANY_ROWS:
+        return sorted(set(table[ids].reshape(-1).tolist()))
+    return [int(expert) for expert in np.unique(table[ids])]

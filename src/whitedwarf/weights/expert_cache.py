@@ -9,7 +9,6 @@ coldest goes first, among equals the one not used for the longest time. A pass o
 as 16 tokens, so that what is picked afterwards counts again soon. Knows no bytes, no device and no file.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -322,6 +321,9 @@ def _counted(picked: npt.ArrayLike) -> Mapping[int, int]:
     """How often each expert was picked, in the order of their numbers."""
     flat = np.asarray(picked).reshape(-1)
     if len(flat) <= _FEW:
-        return dict(sorted(Counter(flat.tolist()).items()))
+        few: dict[int, int] = {}
+        for expert in sorted(flat.tolist()):
+            few[expert] = few.get(expert, 0) + 1
+        return few
     counts = np.bincount(flat)
     return {int(expert): int(counts[expert]) for expert in np.flatnonzero(counts)}
