@@ -16,6 +16,7 @@ AGENT_CONTEXT = 100_000
 DEFAULT_SYSTEM = "You are a helpful assistant"
 
 _MODEL = Group.create_ordered("Model and runtime")
+_STREAMING = Group.create_ordered("A model larger than memory")
 _PROMPT = Group.create_ordered("Prompt")
 _SAMPLING = Group.create_ordered("Sampling")
 _SERVER = Group.create_ordered("Server")
@@ -88,7 +89,28 @@ class ClusterSettings(TrustSettings):
 
 @Parameter(name="*", group=_MODEL)
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelSettings(PlaceSettings):
+class StreamingSettings(PlaceSettings):
+    """Which file, where it runs, and how much of it is in memory (spec/product.md F.1)."""
+
+    ssd_streaming: Annotated[bool, Parameter(negative=(), group=_STREAMING)] = False
+    """Keep the weights that every token uses in memory, and of the experts as many as fit beside; the others are read
+    from the file when they are needed."""
+    ssd_streaming_cache_experts: Annotated[str | None, Parameter(group=_STREAMING)] = None
+    """How many experts are kept: a number of them, or memory for them such as 24GB (of 1024 MiB). Default: as many as
+    fit into 80 % of what is available."""
+    ssd_streaming_cold: Annotated[bool, Parameter(negative=(), group=_STREAMING)] = False
+    """Begin without experts in memory, not with those that were used most so far."""
+    ssd_streaming_preload_experts: Annotated[
+        int | None, Parameter(validator=Number(gte=0), group=_STREAMING, show_default=False)
+    ] = None
+    """Begin with so many of them at most. Default: 4096."""
+    simulate_used_memory: Annotated[str | None, Parameter(group=_STREAMING)] = None
+    """Take so much memory away before the model is loaded, such as 32GB, to see how it does with the rest."""
+
+
+@Parameter(name="*", group=_MODEL)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSettings(StreamingSettings):
     """Which model, and how it runs."""
 
     context: Annotated[int | None, Parameter(name=("--ctx", "-c"), validator=POSITIVE)] = None
@@ -310,7 +332,7 @@ class AgentFlags(SourceSettings):
 
 
 DEFAULT_FILE = FileSettings()
-DEFAULT_PLACE = PlaceSettings()
+DEFAULT_STREAMING = StreamingSettings()
 DEFAULT_MODEL = ModelSettings()
 DEFAULT_SOURCE = SourceSettings()
 DEFAULT_CHAT = ChatSettings()

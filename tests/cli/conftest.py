@@ -20,7 +20,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     """No test sees the user's model, history or colours."""
     folder = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("HOME", str(folder))
-    for variable in ("WHITEDWARF_MODEL", "NO_COLOR"):
+    for variable in ("WHITEDWARF_MODEL", "NO_COLOR", "XDG_CACHE_HOME"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("TERM", "xterm")
     return folder

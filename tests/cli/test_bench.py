@@ -14,7 +14,7 @@ InProcess = Callable[[Sequence[str]], tuple[int, str, str]]
 @pytest.fixture(autouse=True)
 def small_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """The measuring stick is long; here a short one is enough."""
-    monkeypatch.setattr("whitedwarf.bench.machine.read_bandwidth", lambda read_all: 1e9)
+    monkeypatch.setattr("whitedwarf.bench.machine.read_bandwidth", lambda read_all, size_bytes=0: 1e9)
 
 
 def test_a_table_comes_first_and_the_document_last(in_process: InProcess, babbler: Path, tmp_path: Path) -> None:

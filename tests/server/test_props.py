@@ -23,6 +23,7 @@ FACTS = Facts(
     prefix_stats=lambda: STATS,
     disk_stats=lambda: {"files": 2, "read_s": 0.5, "stored": {"cold": 1}},
     placement="whole model on cuda:0",
+    streaming="9 of 48 experts",
     expert_stats=lambda: {"hits": 30, "misses": 10},
 )
 
@@ -40,6 +41,7 @@ def test_the_names_of_llama_cpp_are_there_and_our_own(tokenizer: Tokenizer) -> N
     assert told["prefix_memory"]["held_bytes"] == 600
     assert told["prefix_memory"]["requests"] == {"memory": 4, "none": 1}
     assert (told["placement"], told["experts"]) == ("whole model on cuda:0", {"hits": 30, "misses": 10})
+    assert told["streaming"] == "9 of 48 experts"
     assert told["disk"] == {"files": 2, "read_s": 0.5, "stored": {"cold": 1}}
 
 

@@ -292,3 +292,44 @@ def test_larger_caches_hit_more(seed: int) -> None:
     rates = [hit_rate(slots, tokens=120, seed=seed) for slots in (24, 96, 192, 384)]
     assert rates == sorted(rates)
     assert rates[-1] > 0.9
+
+
+def test_of_what_a_prompt_has_read_the_hottest_stay() -> None:
+    cache = cache_of(3, layers=2)
+    for expert in (5, 6, 7):
+        run(cache, 0, expert)
+    fetch = ask(cache, 1, [2] * 60 + [1] * 3, 20, Admission.PASSING, 1)
+    while fetch.left:
+        cache.release(fetch)
+        fetch = cache.again(fetch, Admission.PASSING, 1)
+    cache.release(fetch)
+    assert cache.slot(1, 2) is not None
+    assert sum(cache.slot(0, expert) is not None for expert in (5, 6, 7)) == 1
+    run(cache, 0, 4, rows=20, admission=Admission.PASSING)
+    assert cache.slot(1, 2) is not None
+
+
+def test_a_prompt_needs_one_slot_to_pass_through_and_leaves_later_layers_the_rest() -> None:
+    cache = cache_of(4, layers=2)
+    run(cache, 1, 5, 6, 7)
+    fetch = ask(cache, 0, list(range(8)) * 20, 20, Admission.PASSING, 1)
+    while fetch.left:
+        cache.release(fetch)
+        fetch = cache.again(fetch, Admission.PASSING, 1)
+    cache.release(fetch)
+    assert sum(cache.slot(1, expert) is not None for expert in (5, 6, 7)) == 2
+
+
+def test_what_is_expected_is_let_in_over_colder_ones_until_its_layer_picks() -> None:
+    cache = cache_of(1, layers=3)
+    for _ in range(3):
+        run(cache, 0, 1)
+    assert cache.expect(1, 4) is None
+    cache.heat[1, 4] = 2.5
+    assert cache.expect(1, 4) == Load(4, 0, (0, 1))
+    assert cache.expect(1, 4) is None
+    cache.heat[2, 4] = 2.2
+    assert cache.expect(2, 4) is None
+    cache.pick(1, [3])
+    assert cache.expect(2, 4) == Load(4, 0, (1, 4))
+    assert cache.traffic.hits + cache.traffic.misses == 3

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from whitedwarf.bench.bandwidth import read_bandwidth
+from whitedwarf._native import Kernels
+from whitedwarf.bench.bandwidth import SIZE_BYTES, read_bandwidth
 from whitedwarf.ops.base import Ops
-from whitedwarf.ops.cpu import CpuOps
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +29,25 @@ class Machine:
         return replace(self, read_bytes_per_s=max(self.read_bytes_per_s, later.read_bytes_per_s))
 
 
-def measured_machine(cpu: str, ops: Ops) -> Machine:
-    """Reads (or on a card copies) a gigabyte again and again to know the memory's speed."""
+SMALL_BYTES = 1 << 27  # still beyond any cache, where there is no room for more
+
+
+def measured_machine(cpu: str, ops: Ops, size_bytes: int = SIZE_BYTES) -> Machine:
+    """Reads so many bytes (on a card copies a gigabyte) again and again to know the memory's speed."""
     load, time = os.getloadavg()[0], datetime.now(UTC).isoformat(timespec="seconds")
-    if isinstance(ops, CpuOps):
-        return Machine(cpu, ops.kernels.threads, ops.level, read_bandwidth(ops.kernels.read_all), load, time)
+    kernels = cpu_kernels(ops)
+    if kernels is not None:
+        return Machine(cpu, kernels.threads, kernels.level, read_bandwidth(kernels.read_all, size_bytes), load, time)
     from whitedwarf.ops.torch_cards import copy_speed, device_name
 
     device = device_of(ops)
     return Machine(device_name(device), 0, ops.name, copy_speed(device), load, time)
+
+
+def cpu_kernels(ops: Ops) -> Kernels | None:
+    """Of the native backend, also where something is wrapped around it; None for others."""
+    kernels = getattr(ops, "kernels", None)
+    return kernels if isinstance(kernels, Kernels) else None
 
 
 def device_of(ops: Ops) -> Any:

@@ -6,7 +6,7 @@ prefill, or one token). The state at a depth is made once, by reading on from th
 the window.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from statistics import mean, pstdev
@@ -54,6 +54,7 @@ class Rates:
     point: Point
     tokens_per_s: tuple[float, ...]
     state_bytes: int | None = field(default=None, compare=False)  # at the depth; None: not known
+    counted: tuple[Mapping[str, float], ...] = field(default=(), compare=False)  # by each repetition
 
     def as_llama_bench(self) -> dict[str, object]:
         """The fields of its JSON that tell the same, and one of our own."""
@@ -66,7 +67,20 @@ class Rates:
             "stddev_ts": pstdev(self.tokens_per_s),
             "samples_ts": list(self.tokens_per_s),
             "state_bytes": self.state_bytes,
+            **({"counted": [dict(one) for one in self.counted]} if self.counted else {}),
         }
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """What may be otherwise: the ids, the pass before each point, and what else is counted while it is measured."""
+
+    seed: int = SEED
+    warms_up: bool = True
+    count: Callable[[], Mapping[str, float]] = dict  # everything so far
+
+
+DEFAULT_HOW = How()
 
 
 def points(prefills: Sequence[int], decodes: Sequence[int], depths: Sequence[int]) -> tuple[Point, ...]:
@@ -82,9 +96,10 @@ def measure_points(
     repeats: int,
     chunk_tokens: int,
     progress: Callable[[str], None] = lambda _: None,
+    how: How = DEFAULT_HOW,
 ) -> Iterator[Rates]:
     """Each point, `repeats` times."""
-    rng = np.random.default_rng(SEED)
+    rng = np.random.default_rng(how.seed)
 
     def random_ids(count: int) -> Ids:
         return rng.integers(0, model.config.vocab_size, count).astype(np.int32)
@@ -98,14 +113,18 @@ def measure_points(
             snapshot = state.snapshot()
         for point in group:
             progress(point.name)
-            _run(model, state, random_ids(point.tokens if point.kind == "prefill" else 1), point.kind, chunk_tokens)
-            rates = []
+            if how.warms_up:
+                count = point.tokens if point.kind == "prefill" else 1
+                _run(model, state, random_ids(count), point.kind, chunk_tokens)
+            rates, counted = [], []
             for _ in range(repeats):
                 state.restore(snapshot)
+                before = how.count()
                 seconds = _run(model, state, random_ids(point.tokens), point.kind, chunk_tokens)
                 rates.append(point.tokens / seconds)
+                counted += [{name: now - before[name] for name, now in how.count().items()}] if before else []
             state.restore(snapshot)
-            yield Rates(point, tuple(rates), total_bytes(snapshot))
+            yield Rates(point, tuple(rates), total_bytes(snapshot), tuple(counted))
 
 
 def _run(model: DeepSeek, state: State, ids: Ids, kind: Kind, chunk_tokens: int) -> float:

@@ -1,6 +1,6 @@
 """Turns samples into a table for people and one JSON document for scripts."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from whitedwarf.bench.layers import KIND_NAMES, FullModel, LayerTimes, full_model, scaled
@@ -26,6 +26,8 @@ class Report:
     operations_per_token: int = 0  # with weights, in prefill
     int8_ops_per_s: float | None = None
     peak_beyond_files_bytes: int | None = None
+    experts: Mapping[str, float] | None = None  # counted over all of it, where they are not simply in memory
+    streaming: Mapping[str, object] | None = None  # what is kept, where they are read from a disk
 
     @property
     def limit_s(self) -> float:
@@ -65,7 +67,14 @@ class Report:
         lines += [line for sample in self._ends for line in self._layer_lines(sample)]
         if (peak := self.peak_beyond_files_bytes) is not None:
             lines.append(f"peak memory beyond the file {peak / GB:.2f} GB")
+        if self.experts is not None:
+            lines.append(self._experts_line(self.experts))
         return "\n".join(lines)
+
+    def _experts_line(self, counts: Mapping[str, float]) -> str:
+        needed = counts["hits"] + counts["misses"]
+        read = f", {counts['read_bytes'] / GB:.2f} GB read" if "read_bytes" in counts else ""
+        return f"experts: {counts['hits'] / max(1.0, needed):.1%} of {needed:.0f} found{read}"
 
     @property
     def _ends(self) -> Sequence[Sample]:
@@ -109,6 +118,8 @@ class Report:
             "operations_per_token": self.operations_per_token,
             "int8_ops_per_s": self.int8_ops_per_s,
             "peak_beyond_files_bytes": self.peak_beyond_files_bytes,
+            "experts": None if self.experts is None else dict(self.experts),
+            "streaming": None if self.streaming is None else dict(self.streaming),
             "samples": [self._sample(sample) for sample in self.samples],
         }
 

@@ -9,9 +9,10 @@ import numpy as np
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from whitedwarf.bench.bandwidth import SIZE_BYTES
 from whitedwarf.bench.frontiers import csv_text, frontiers, speeds
 from whitedwarf.bench.limits import int8_peak
-from whitedwarf.bench.machine import measured_machine
+from whitedwarf.bench.machine import SMALL_BYTES, cpu_kernels, measured_machine
 from whitedwarf.bench.plot import Picture, check_plot, draw_speeds
 from whitedwarf.bench.report import Report
 from whitedwarf.bench.resident import peak_beyond_files_bytes
@@ -28,7 +29,6 @@ from whitedwarf.cli.progress import ProgressLine
 from whitedwarf.config import DEFAULT_CLUSTER, DEFAULT_MODEL, POSITIVE, ClusterSettings, ModelSettings
 from whitedwarf.errors import UsageError
 from whitedwarf.model.base import Logits
-from whitedwarf.ops.cpu import CpuOps
 from whitedwarf.weights.store import load_tensors
 
 DEFAULT_CTX_MAX = 32_768
@@ -106,7 +106,7 @@ def command(
         ids=prompt.ids(loaded, ctx_max),
         end_id=end_of_answer(loaded.gguf),
         repeats=repeats,
-        has_clock=isinstance(loaded.transformer.ops, CpuOps) and model.cluster is None,
+        has_clock=cpu_kernels(loaded.transformer.ops) is not None and model.cluster is None,
     )
     report = _measure(loaded, plan, prompt.describe(), dump_frontier_logits_dir)
     if csv_file is not None:
@@ -122,7 +122,8 @@ def command(
 def _measure(loaded: LoadedModel, plan: Plan, prompt: str, logits_dir: Path | None) -> Report:
     ops, progress = measured_ops(loaded), ProgressLine()
     progress.show("measuring memory")
-    machine = measured_machine(read_machine().cpu, ops)
+    size_bytes = SIZE_BYTES if loaded.streaming is None else SMALL_BYTES
+    machine, before = measured_machine(read_machine().cpu, ops, size_bytes), loaded.expert_counts()
     path = loaded.gguf.paths[0]
 
     def show(done: int) -> None:
@@ -134,19 +135,22 @@ def _measure(loaded: LoadedModel, plan: Plan, prompt: str, logits_dir: Path | No
             write_text(file, _logits_json(path.name, loaded, context_tokens, logits[0]))
 
     samples = list(measure(loaded.transformer, plan, show, dump))
-    peak_bytes = peak_beyond_files_bytes()
+    peak_bytes, now = peak_beyond_files_bytes(), loaded.expert_counts()
     progress.clear()
     hp, tensors = loaded.transformer.config.hp, load_tensors(loaded.gguf)
+    kernels = cpu_kernels(ops)
     return Report(
         path.name,
         prompt,
         hp,
-        machine.at_its_best(measured_machine(machine.cpu, ops)),  # others may have been busy the first time
+        machine.at_its_best(measured_machine(machine.cpu, ops, size_bytes)),  # others may have been busy the first time
         layer_traffic(tensors, hp),
         samples,
         operations_per_token(tensors, hp),
-        int8_peak(ops.kernels) if isinstance(ops, CpuOps) else None,
+        None if kernels is None else int8_peak(kernels),
         peak_bytes,
+        {name: count - before[name] for name, count in now.items()} if now else None,
+        None if loaded.streaming is None else loaded.streaming.document(),
     )
 
 

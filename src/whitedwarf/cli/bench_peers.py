@@ -85,7 +85,7 @@ def command(
     if sum(peer is not None for peer in (llama_bench, llama_server, url)) != 1:
         raise UsageError("expected one peer: give --llama-bench PATH, --llama-server PATH or --url http://HOST:PORT")
     for binary in (llama_bench, llama_server):
-        _check_binary(binary)
+        check_binary(binary)
     path = find_model(file.model).path
     output.check([path])
     with open_gguf(path) as gguf:
@@ -139,7 +139,8 @@ def _repacks(text: str) -> tuple[bool, ...]:
     return known[text]
 
 
-def _check_binary(path: Path | None) -> None:
+def check_binary(path: Path | None) -> None:
+    """UsageError for what is no program."""
     if path is not None and not (path.is_file() and os.access(path, os.X_OK)):
         raise UsageError(f"{path}: expected a program of llama.cpp that may be run; there is none")
 

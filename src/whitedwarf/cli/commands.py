@@ -52,6 +52,7 @@ COMMANDS = (
     Command("bench batch", "whitedwarf.cli.bench_batch", "decode of several sequences together"),
     Command("bench peers", "whitedwarf.cli.bench_peers", "llama.cpp on the same file in the same run, turn by turn"),
     Command("bench points", "whitedwarf.cli.bench_points", "prefill and decode at single depths, as llama-bench does"),
+    Command("bench streaming", "whitedwarf.cli.bench_streaming", "experts read from the disk, beside plain mmap"),
     Command("bench plot", "whitedwarf.cli.bench_plot", "a picture of speeds: CSV files or result files"),
     Command("bench table", "whitedwarf.cli.bench_table", "result files as a Markdown table, also in a page made again"),
     Command("bench", "whitedwarf.cli.bench", "prefill and decode at growing contexts, beside the memory's limit"),

@@ -5,7 +5,7 @@ was chosen, what does not fit) goes to stderr as one line each.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Protocol
 
@@ -14,6 +14,9 @@ from whitedwarf.cli.machine import available_threads
 from whitedwarf.cli.memory import fitting_chunk, memory_need
 from whitedwarf.cli.one_line import one_line
 from whitedwarf.cli.placing import Plan, plan_model
+from whitedwarf.cli.simulated_use import SimulatedUse
+from whitedwarf.cli.streaming import Streaming, open_store, warmed
+from whitedwarf.cli.streaming_flags import check_streaming, simulated_bytes
 from whitedwarf.config import DEFAULT_CONTEXT, ClusterSettings, FileSettings, ModelSettings
 from whitedwarf.engine.engine import Engine
 from whitedwarf.engine.memory import judge, probe_memory, size_text
@@ -23,7 +26,7 @@ from whitedwarf.model.deepseek import DeepSeek
 from whitedwarf.model.loading import load_model
 from whitedwarf.model.steering import Steering
 from whitedwarf.ops.base import Ops
-from whitedwarf.ops.select import make_ops, make_planned
+from whitedwarf.ops.select import make_ops, make_planned, make_streamed
 from whitedwarf.prompt.tokenizer import Tokenizer
 from whitedwarf.weights.expert_cache import Traffic
 from whitedwarf.weights.placement import Placement
@@ -73,11 +76,26 @@ class LoadedModel:
     native_context: int  # the most this model can have
     chunk_tokens: int  # of a prompt in one pass
     on_cards: OnCards | None = None
+    streaming: Streaming | None = None  # of experts from the disk
+    simulated: SimulatedUse | None = None  # memory that is held only to be gone
     coordinator: object = None  # of a cluster: kept as long as the model
 
     @property
     def context_length(self) -> int:
         return self.transformer.config.context_length
+
+    @property
+    def expert_stats(self) -> Callable[[], Mapping[str, float]] | None:
+        """Asks where experts came from; None where all of them are where they are needed."""
+        on_cards = None if self.on_cards is None or not self.on_cards.host_experts else self.on_cards.traffic
+        if self.streaming is None:
+            return on_cards
+        stored = self.streaming.stats
+        return stored if on_cards is None else lambda: {**stored(), **on_cards()}  # of both, found means on a card
+
+    def expert_counts(self) -> Mapping[str, float]:
+        """Where experts came from so far; empty where all of them are where they are needed."""
+        return {} if self.expert_stats is None else self.expert_stats()
 
     def tokenizer(self) -> Tokenizer:
         """The file's tokenizer, which has a token for every id the model may draw."""
@@ -138,23 +156,37 @@ def open_model(
 
     `wrap` puts something around the backend, to look on. `default_context` is for settings that name none.
     """
+    check_streaming(settings)
+    simulated = _simulated(settings)
     gguf, memory = open_file(settings), probe_memory()
     if settings.cluster is not None:
-        return _over_cluster(settings, settings.cluster, gguf, parallel, default_context, wrap)
+        if settings.ssd_streaming:
+            raise UsageError("--ssd-streaming is for a model on one machine: leave it or --cluster out")
+        over = _over_cluster(settings, settings.cluster, gguf, parallel, default_context, wrap)
+        return replace(over, simulated=simulated)
     plan = plan_model(settings, gguf, memory, default_context, note, parallel=parallel, prefix_bytes=prefix_bytes)
-    made = _backend(plan, settings)
+    made = _backend(plan, settings, gguf)
     full = load_model(gguf, wrap(made.ops), settings.kv_cache).transformer
-    native_context = full.config.context_length
-    transformer = _limited(full, native_context, settings, default_context)
+    loaded = LoadedModel(
+        transformer=_limited(full, full.config.context_length, settings, default_context),
+        gguf=gguf,
+        settings=settings,
+        native_context=full.config.context_length,
+        chunk_tokens=plan.chunk_tokens,
+        streaming=None if made.streaming is None else warmed(made.streaming, settings, gguf, note),
+        simulated=simulated,
+    )
     if plan.placement is not None:
-        return LoadedModel(transformer, gguf, settings, native_context, plan.chunk_tokens, _settled(plan, made))
-    chunk_tokens = settings.prefill_chunk or fitting_chunk(transformer.config, memory.usable_bytes)
-    loaded = LoadedModel(transformer, gguf, settings, native_context, chunk_tokens)
-    need = memory_need(transformer.config, sum(gguf.shard_bytes), chunk_tokens)
+        return replace(loaded, on_cards=_settled(plan, made))
+    if plan.streaming is not None:
+        return loaded
+    config = loaded.transformer.config
+    chunk_tokens = settings.prefill_chunk or fitting_chunk(config, memory.usable_bytes)
+    need = memory_need(config, sum(gguf.shard_bytes), chunk_tokens)
     need = replace(need, parallel=parallel, prefix_bytes=prefix_bytes)
     for warning in judge(need, memory, force=settings.force):
         note(warning)
-    return loaded
+    return replace(loaded, chunk_tokens=chunk_tokens)
 
 
 def _over_cluster(
@@ -187,14 +219,29 @@ class _Made:
 
     ops: Ops
     host_experts: tuple[ExpertTraffic, ...] = ()
+    streaming: Streaming | None = None
 
 
-def _backend(plan: Plan, settings: ModelSettings) -> _Made:
+def _simulated(settings: ModelSettings) -> SimulatedUse | None:
+    size_bytes = simulated_bytes(settings)
+    if not size_bytes:
+        return None
+    taken = SimulatedUse(size_bytes)
+    note(taken.describe(size_bytes))
+    return taken
+
+
+def _backend(plan: Plan, settings: ModelSettings, gguf: GgufFile) -> _Made:
     threads = settings.threads or available_threads()
-    if plan.placement is None:
-        return _Made(make_ops(plan.backend, threads, settings.quality))
-    planned = make_planned(plan.backend, plan.placement, threads, settings.expert_misses)
-    return _Made(planned.ops, planned.host_experts)
+    streaming = None if plan.streaming is None else open_store(plan.streaming, gguf)
+    streamed = None
+    if streaming is not None:
+        quality = settings.quality or plan.placement is not None  # beside a card floats stay floats
+        streamed = make_streamed(streaming.store, streaming.reader, gguf, threads, quality)
+    if plan.placement is not None:
+        planned = make_planned(plan.backend, plan.placement, threads, settings.expert_misses, streamed)
+        return _Made(planned.ops, planned.host_experts, streaming)
+    return _Made(streamed or make_ops(plan.backend, threads, settings.quality), streaming=streaming)
 
 
 def _settled(plan: Plan, made: _Made) -> OnCards:

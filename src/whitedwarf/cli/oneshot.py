@@ -5,7 +5,7 @@ import sys
 
 from whitedwarf.cli.answer import Answer, generate_options, show_answer
 from whitedwarf.cli.loading import LoadedModel, note
-from whitedwarf.cli.progress import speeds_text
+from whitedwarf.cli.progress import experts_text, speeds_text
 from whitedwarf.config import SamplingSettings
 from whitedwarf.conversation.conversation import Conversation
 from whitedwarf.conversation.message import SystemMessage, UserMessage
@@ -28,13 +28,14 @@ def answer_once(
     if allowed is not thinking:
         note(f"--think-max needs --ctx {MAX_THINKING_CONTEXT} or more, this is {loaded.context_length}: using --think")
     prompt = prompt_ids(tokenizer, text, system, allowed)
+    before = loaded.expert_counts()
     with loaded.engine() as engine:
         try:
             answer = show_answer(engine, tokenizer, prompt, generate_options(sampling, tokenizer))
         except KeyboardInterrupt:  # the second one: nobody waits for the forward pass in hand
             _die_of_interrupt()
             raise
-    print(speeds_text(answer.finished), file=sys.stderr)
+    print(f"{speeds_text(answer.finished)}{experts_text(before, loaded.expert_counts())}", file=sys.stderr)
     return answer
 
 

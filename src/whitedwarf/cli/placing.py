@@ -6,9 +6,11 @@ Promises: torch is imported only where files say that it can be used, or where i
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 
-from whitedwarf.cli.memory import context_bytes_by_layer, fitting_chunk, row_scratch_bytes
+from whitedwarf.cli.memory import context_bytes_by_layer, fitting_chunk, memory_need, row_scratch_bytes
 from whitedwarf.cli.sizes import parse_size
+from whitedwarf.cli.streaming import Beside, dense_bytes, plan_store, streaming_chunk
 from whitedwarf.config import ModelSettings
 from whitedwarf.engine.memory import Probe
 from whitedwarf.errors import BackendError, OutOfMemoryError, UsageError
@@ -17,10 +19,11 @@ from whitedwarf.gguf.hparams import Hyperparameters
 from whitedwarf.gguf.reader import GgufFile
 from whitedwarf.gguf.types import GgmlType
 from whitedwarf.model.config import ModelConfig
-from whitedwarf.ops.select import ON_CARDS, best_backend, find_cards
+from whitedwarf.ops.select import ON_CARDS, STREAMED, best_backend, find_cards
 from whitedwarf.weights.checked import check_model
 from whitedwarf.weights.model_bytes import ModelBytes, model_bytes
-from whitedwarf.weights.placement import Card, Placement, Wants, place
+from whitedwarf.weights.placement import Card, Mode, Placement, Wants, place
+from whitedwarf.weights.streaming_budget import StreamingPlan
 
 F16_ON_CARDS = frozenset({GgmlType.Q3_K, GgmlType.Q5_K, GgmlType.Q6_K})  # as ops/twins/planes.py holds them
 _F32_BYTES = 4
@@ -28,11 +31,15 @@ _F32_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The backend; on cards, what lies where, and how long a chunk of a prompt may be there."""
+    """The backend; on cards, what lies where; of experts that are streamed, how many stay in memory.
+
+    `chunk_tokens`: how long a chunk of a prompt may be where there is either.
+    """
 
     backend: str
     placement: Placement | None = None
     chunk_tokens: int = 0
+    streaming: StreamingPlan | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +70,83 @@ def plan_model(
     asked = asked_backend(settings)
     backend = best_backend() if asked == "auto" else asked
     budget_bytes = _budget(settings.device_memory, backend)
+    if settings.ssd_streaming and backend not in STREAMED:
+        raise UsageError(
+            f"--ssd-streaming runs with --backend {' or '.join(STREAMED)}; the backend is {backend}: choose another one"
+        )
+    on_cpu = partial(_on_cpu, settings, gguf, probe, default_context, parallel, prefix_bytes)
     if backend not in ON_CARDS:
-        return Plan(backend)
+        return on_cpu(backend)
     try:
         cards = find_cards(backend, probe.total_bytes, probe.usable_bytes, budget_bytes)
         placed = place_file(settings, gguf, cards, probe, default_context)
         wants = replace(placed.wants, parallel=parallel, prefix_bytes=prefix_bytes)
-        return Plan(backend, place(wants, cards, probe.usable_bytes), placed.chunk_tokens)
+        placement = place(wants, cards, probe.usable_bytes, streams=settings.ssd_streaming)
+        streaming = _beside_cards(settings, gguf, probe, placement, note)
+        return Plan(backend, placement, placed.chunk_tokens, streaming)
     except (BackendError, OutOfMemoryError) as error:
         if asked != "auto":
             raise
         note(f"{error}; the CPU is used (--backend cpu does not say this)")
-        return Plan("cpu")
+        return on_cpu("cpu")
+
+
+def _on_cpu(
+    settings: ModelSettings,
+    gguf: GgufFile,
+    probe: Probe,
+    default_context: int,
+    parallel: int,
+    prefix_bytes: int,
+    backend: str,
+) -> Plan:
+    """Without cards; with a plan where experts are streamed."""
+    if not settings.ssd_streaming:
+        return Plan(backend)
+    streaming = plan_on_cpu(settings, gguf, probe, default_context, parallel=parallel, prefix_bytes=prefix_bytes)
+    return Plan(backend, None, streaming.chunk_tokens, streaming.plan)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStreaming:
+    """What stays in memory, and how long a chunk of a prompt may be."""
+
+    plan: StreamingPlan
+    chunk_tokens: int
+
+
+def plan_on_cpu(
+    settings: ModelSettings,
+    gguf: GgufFile,
+    probe: Probe,
+    default_context: int,
+    *,
+    parallel: int = 1,
+    prefix_bytes: int = 0,
+) -> PlannedStreaming:
+    """How the CPU would stream the experts. Errors as `plan_store`."""
+    hp = check_model(gguf).hp
+    config = ModelConfig(hp, settings.kv_cache, min(settings.context or default_context, hp.context_length))
+    chunk_tokens = settings.prefill_chunk or streaming_chunk(config, gguf, probe.usable_bytes)
+    need = memory_need(config, 0, chunk_tokens)
+    beside = Beside(
+        dense_bytes=dense_bytes(hp, gguf),
+        own_bytes=need.fixed_bytes + parallel * need.context_bytes + prefix_bytes,
+        context_length=config.context_length,
+    )
+    return PlannedStreaming(plan_store(settings, hp, gguf, probe.usable_bytes, beside), chunk_tokens)
+
+
+def _beside_cards(
+    settings: ModelSettings, gguf: GgufFile, probe: Probe, placement: Placement, note: Callable[[str], None]
+) -> StreamingPlan | None:
+    """Experts that cards lack come from the disk, with host memory between."""
+    if not settings.ssd_streaming:
+        return None
+    if placement.mode is not Mode.HOST_EXPERTS:
+        note("the whole model fits on cards: nothing is streamed, --ssd-streaming is not needed")
+        return None
+    return plan_store(settings, check_model(gguf).hp, gguf, probe.usable_bytes, Beside())
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,13 @@
 import os
 import sys
 import time
+from collections.abc import Mapping
 from typing import TextIO
 
 from whitedwarf.engine.memory import size_text
 from whitedwarf.engine.request import Finished, Prefilled
 
+_GB = 1e9
 _ERASE_LINE = "\r\033[K"
 
 
@@ -46,6 +48,15 @@ def speeds_text(finished: Finished) -> str:
         f"generation: {_per_second(finished.generated_tokens, finished.decode_s):.2f} t/s "
         f"({read} and {finished.generated_tokens} tokens)"
     )
+
+
+def experts_text(before: Mapping[str, float], now: Mapping[str, float]) -> str:
+    """Where experts came from between two looks: behind the speeds, empty where nobody had to look for any."""
+    hits, misses, read_bytes = (now.get(name, 0) - before.get(name, 0) for name in ("hits", "misses", "read_bytes"))
+    if not hits + misses:
+        return ""
+    found = f", experts: {hits / (hits + misses):.1%} found"
+    return f"{found}, {read_bytes / _GB:.2f} GB read" if "read_bytes" in now else found
 
 
 def _per_second(count: int, seconds: float) -> float:

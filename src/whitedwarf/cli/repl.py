@@ -8,7 +8,7 @@ import sys
 from whitedwarf.cli.answer import generate_options, show_answer
 from whitedwarf.cli.line_editor import is_interactive, read_lines
 from whitedwarf.cli.loading import LoadedModel, note
-from whitedwarf.cli.progress import speeds_text
+from whitedwarf.cli.progress import experts_text, speeds_text
 from whitedwarf.cli.prompt_text import read_text
 from whitedwarf.cli.transcript import Transcript
 from whitedwarf.config import SamplingSettings
@@ -112,11 +112,12 @@ class Repl:
 
     def _say(self, text: str) -> None:
         """One turn. It is kept when anything was generated, else it is as if it had not been said."""
-        prompt = self._transcript.prompt(text)
+        prompt, before = self._transcript.prompt(text), self._loaded.expert_counts()
         answer = show_answer(self._engine, self._tokenizer, prompt, self._options, self._session)
         if answer.ids or not answer.is_interrupted:
             self._transcript.add(text, answer.ids)
-        print(speeds_text(answer.finished), file=sys.stderr)
+        experts = experts_text(before, self._loaded.expert_counts())
+        print(f"{speeds_text(answer.finished)}{experts}", file=sys.stderr)
 
     def _set_context(self, argument: str) -> None:
         if not argument.isdecimal() or len(argument) > MAX_DIGITS or int(argument) == 0:

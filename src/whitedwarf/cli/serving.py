@@ -46,6 +46,7 @@ from whitedwarf.web.auth import ApiKeys
 from whitedwarf.web.host_check import HostRule
 from whitedwarf.web.sockets import address_of, bound_socket
 from whitedwarf.weights.placement_text import placement_line
+from whitedwarf.weights.streaming_text import streaming_line
 
 
 def serve_model(serve: ServeSettings, settings: ModelSettings, steering: SteeringSettings = DEFAULT_STEERING) -> int:
@@ -130,9 +131,8 @@ def _serve_loaded(place: _Place, wish: SteeringWish | None) -> None:
             prefix_stats=lambda: engine.prefix_stats,
             disk_stats=None if store is None else lambda: asdict(store.stats),
             placement=None if loaded.on_cards is None else placement_line(loaded.on_cards.placement),
-            expert_stats=None
-            if loaded.on_cards is None or not loaded.on_cards.host_experts
-            else loaded.on_cards.traffic,
+            streaming=None if loaded.streaming is None else streaming_line(loaded.streaming.plan),
+            expert_stats=loaded.expert_stats,
         )
         place.run(engine, place.endpoints(engine, tokenizer, past, model, facts))
 

@@ -183,6 +183,8 @@ class _Passage:
         model, line = self.model, self.model.home.line
         for state in self.states:
             model.bring_up_to_date(state, self._is_cancelled)
+        if any(state.is_lost for state in self.states):  # which showed while another one was brought up to date
+            raise HashMismatch(0, "earlier work of a state was lost")
         pieces = []
         for span, state, start in zip(self.spans, self.states, starts, strict=True):
             state.extend(span.ids)

@@ -143,6 +143,7 @@ class ClusterState:
     def begin_again(self) -> None:
         """Nothing consumed yet, here and on the stages; the ids stay. RouteBroken."""
         self.local = self.home.local.new_state()
+        self.failure = None
         self.remote = self.home.line.new_session(self.home.steering)
 
     def extend(self, ids: Ids) -> None:

@@ -92,7 +92,7 @@ def judge(need: Need, probe: Probe, *, force: bool = False) -> tuple[str, ...]:
         warnings.append(
             f"the weights ({size_text(need.weights_bytes)}) and the context ({size_text(own_bytes)}) together exceed "
             f"memory ({size_text(probe.ceiling_bytes)}): weights are read from disk again and again, "
-            "which is slow; a smaller quantisation avoids it"
+            "which is slow; --ssd-streaming reads them better, a smaller quantisation avoids it"
         )
     return tuple(warnings)
 

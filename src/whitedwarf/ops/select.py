@@ -24,6 +24,7 @@ Misses = Literal["auto", "copy", "cpu"]
 
 BACKENDS = ("cuda", "rocm", "cpu", "mlx", "torch", "reference")  # best first
 ON_CARDS = ("cuda", "rocm", "torch")  # for which there is a placement
+STREAMED = ("cpu", *ON_CARDS)  # that can have their experts from a disk
 _CHOSEN: tuple[Kind, ...] = ("cuda", "rocm")  # what `auto` takes where it can
 LEVEL_VARIABLE = "WHITEDWARF_CPU_LEVEL"  # an instruction set by name, for tests and diagnosis; unset = the best here
 HOW_TO_BUILD = "the native module is not built; run `make run` (or `pip install -e .`) in the source folder"

@@ -13,14 +13,21 @@ from whitedwarf.server.facts import Facts, Numbers
 
 _HELD = ("files", "bytes", "budget_bytes")  # now; the rest counts since the start
 _EXPERTS = {
-    "slots": "Places for experts on cards.",
-    "held": "Experts that lie on cards.",
-    "hits": "Experts that were needed and lay on a card, once a layer and pass.",
-    "misses": "Experts that were needed and lay on none.",
-    "loads": "Experts that were copied to a card.",
-    "loaded_bytes": "Bytes that were copied for that.",
+    "slots": "Places for experts: on cards, or in memory where they are streamed from a disk.",
+    "held": "Experts that lie there.",
+    "hits": "Experts that were needed and lay there, once a layer and pass.",
+    "misses": "Experts that were needed and did not.",
+    "loads": "Experts that were brought there.",
+    "loaded_bytes": "Bytes that were brought for that.",
     "evictions": "Experts that made room.",
-    "cpu_rows": "Rows times experts that the CPU computed instead.",
+}
+_EXPERTS_PERHAPS = {  # some have them, others not
+    "cpu_rows": "Rows times experts that the CPU computed instead of bringing them to a card.",
+    "read_bytes": "Bytes that were read from the model's file.",
+    "foreseen": "Experts that were read before they were asked for.",
+    "foreseen_used": "Of these, needed by the next pick of their layer.",
+    "foreseen_unused": "Of these, not needed by it.",
+    "waited_seconds": "Time in which the engine waited for experts to be read.",
 }
 _EXPERTS_NOW = ("slots", "held")
 
@@ -76,6 +83,9 @@ def _expert_metrics(numbers: Mapping[str, float]) -> Iterator[Metric]:
     for name, text in _EXPERTS.items():
         family = GaugeMetricFamily if name in _EXPERTS_NOW else CounterMetricFamily
         yield family(f"whitedwarf_experts_{name}", text, numbers.get(name, 0))
+    for name, text in _EXPERTS_PERHAPS.items():
+        if name in numbers:
+            yield CounterMetricFamily(f"whitedwarf_experts_{name}", text, numbers[name])
 
 
 def _by_label(name: str, text: str, label: str, counts: Mapping[str, int]) -> Metric:

@@ -17,8 +17,9 @@ Numbers = Mapping[str, float | Mapping[str, int]]
 class Facts:
     """`prefix_stats` and `disk_stats` are None where nothing of the kind is kept; `recipe` writes the prompts.
 
-    `placement` says what lies on which card, `expert_stats` how often cards had the experts that were needed; both None
-    where there is nothing of the kind.
+    `placement` says what lies on which card, `expert_stats` how often the experts that were needed lay on a card, or in
+    memory where they are streamed from a disk, and `streaming` how many are kept there; None where there is nothing of
+    the kind.
 
     `is_running`: whether there is an engine that answers. `steering` says which direction is taken out, and how much.
     """
@@ -34,6 +35,7 @@ class Facts:
     prefix_stats: Callable[[], PrefixStats] | None = None
     disk_stats: Callable[[], Numbers] | None = None
     placement: str | None = None
+    streaming: str | None = None
     expert_stats: Callable[[], Mapping[str, float]] | None = None
     started_s: float = field(default_factory=time.monotonic)
 

@@ -37,6 +37,7 @@ def props(model: ServedModel, facts: Facts, load: Load) -> dict[str, Json]:
         "prefix_memory": facts.prefix_json(),
         "disk": facts.disk_json(),
         "placement": facts.placement,
+        "streaming": facts.streaming,
         "experts": facts.expert_json(),
     }
 

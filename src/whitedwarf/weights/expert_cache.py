@@ -26,7 +26,7 @@ class Admission(Enum):
 
     ALWAYS = "always"  # every one, while there are slots: somebody waits for it
     HOTTER = "hotter"  # into an empty slot, or over a colder expert: somebody else computes it meanwhile
-    PASSING = "passing"  # every one, but it goes first: each expert is used once, as in the chunks of a prompt
+    PASSING = "passing"  # every one, but the colder go first: each is used once, as in the chunks of a prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +154,8 @@ class ExpertCache:
         pool, heat = self._pools[self.layer_pools[fetch.layer]], self.heat
         for slot in fetch.slots.values():
             pool.release(slot, heat)
+            if pool.is_passing[slot] and not pool.holders[slot]:
+                pool.exchange(slot, heat)
 
     def preload(self, most: int | None = None) -> tuple[tuple[int, Load], ...]:
         """(layer, load) for the hottest experts that fit into empty slots; they are taken to be there from now on."""
@@ -257,7 +259,7 @@ class ExpertCache:
             del self._places[victim]
             self._traffic.evictions += 1
         pool.owners[slot], pool.is_passing[slot] = (layer, expert), is_passing and victim is not None
-        pool.is_expected[slot] = False
+        pool.is_expected[slot], pool.layers[slot] = False, layer
         self._places[layer, expert] = slot
         self._traffic.loads += 1
         self._traffic.loaded_bytes += self.layer_bytes[layer]
@@ -275,6 +277,7 @@ class _Pool:
         self.is_passing = [False] * num_slots
         self.is_expected = [False] * num_slots
         self.holders = [0] * num_slots
+        self.layers = np.zeros(num_slots, np.int32)  # of the owners
         self.last_use = np.zeros(num_slots, np.int64)
         self.rank = np.full(num_slots, _EMPTY)
 
@@ -296,6 +299,21 @@ class _Pool:
             self.rank[slot] = _EMPTY
         else:
             self.rank[slot] = _PASSING if self.is_passing[slot] else heat[owner] + self.is_expected[slot]
+
+    def exchange(self, slot: int, heat: npt.NDArray[np.float64]) -> None:
+        """Who passes through may stay for a colder one, who passes then: of the layers that the pass has behind it.
+
+        So a prompt leaves the hottest of all it has read, and drives out nobody whom it still needs itself.
+        """
+        owner = self.owners[slot]
+        if owner is None:
+            return
+        others = np.where((self.layers <= owner[0]) & (self.rank >= 0), self.rank, _HELD)
+        coldest = int(others.argmin())
+        if others[coldest] < heat[owner]:
+            self.is_passing[slot], self.is_passing[coldest] = False, True
+            self.settle(slot, heat)
+            self.settle(coldest, heat)
 
     def cool(self) -> None:
         np.multiply(self.rank, 0.5, out=self.rank, where=self.rank > 0)

@@ -1,7 +1,7 @@
 """Which experts of a model were picked how often: kept in a file, so that the next start begins with the hot ones.
 
 Promises that a file which is not of this model, or broken, is refused and not half believed; writing replaces the file
-in one step. The model is named by a fingerprint that the caller chooses.
+in one step, by one that only its owner may read. The model is named by a fingerprint that the caller chooses.
 """
 
 import json
@@ -22,10 +22,16 @@ WARM_PICKS = 8.0  # heat of the hottest expert of a profile: soon outdone by wha
 
 def save_profile(path: Path, model: str, cache: ExpertCache) -> None:
     """Write what was picked so far. OSError where that is impossible."""
-    told = {"format": FORMAT, "version": VERSION, "model": model, "picks": cache.picks.tolist()}
+    save_picks(path, model, cache.picks)
+
+
+def save_picks(path: Path, model: str, picks: npt.NDArray[np.int64]) -> None:
+    """The same of the counts alone, (layers, experts)."""
+    told = {"format": FORMAT, "version": VERSION, "model": model, "picks": picks.tolist()}
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        beside.write_text(json.dumps(told), encoding="utf-8")
+        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
+            file.write(json.dumps(told).encode())
         beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)

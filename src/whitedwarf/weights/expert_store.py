@@ -12,6 +12,7 @@ from bisect import insort
 from collections import Counter
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from time import perf_counter
 from typing import TypeAlias
 
 import numpy as np
@@ -55,6 +56,7 @@ class StoreTraffic:
     foreseen: int  # read before anybody asked
     foreseen_used: int
     foreseen_unused: int
+    waited_s: float = 0.0  # for what was needed and not here yet
 
     @property
     def hit_rate(self) -> float:
@@ -150,6 +152,7 @@ class ExpertStore:
         self._foreseen: dict[int, list[int]] = {}  # of a layer that has not picked since
         self._on_their_way: list[_Slot] = []  # that were foreseen
         self._num_foreseen = self._num_used = self._num_unused = 0
+        self._waited_s = 0.0
 
     @property
     def layers(self) -> tuple[LayerExtents, ...]:
@@ -171,6 +174,7 @@ class ExpertStore:
             self._num_foreseen,
             self._num_used,
             self._num_unused,
+            self._waited_s,
         )
 
     @property
@@ -288,12 +292,17 @@ class ExpertStore:
     def arrived(self, index: int, expert: int, place: int) -> Matrices:
         """An expert's matrices, in memory now. Where they do not come, its slot is empty again: ModelReadError."""
         slot = self._pools[self._sizes[index]][place]
+        if slot.matrices is not None:
+            return slot.matrices
+        begun_s = perf_counter()
         try:
             return slot.wait()
         except ModelReadError:
             slot.give_up()
             self.cache.forget(index, expert)
             raise
+        finally:
+            self._waited_s += perf_counter() - begun_s
 
     def is_here(self, index: int, place: int) -> bool:
         """Whether `arrived` takes no time."""

@@ -125,8 +125,11 @@ def layer_of(name: str, last_layer: int) -> int:
     return min(int(found[1]), last_layer)
 
 
-def place(wants: Wants, cards: Sequence[Card], host_bytes: int) -> Placement:
-    """Decide. OutOfMemoryError says what is short by how much, and what to do. There must be a card."""
+def place(wants: Wants, cards: Sequence[Card], host_bytes: int, *, streams: bool = False) -> Placement:
+    """Decide. OutOfMemoryError says what is short by how much, and what to do. There must be a card.
+
+    `streams`: experts come from a disk, and host memory need not hold all of them.
+    """
     if not cards:
         raise ValueError("expected a card to place a model on, got none")
     rooms = [_Room(card, card.usable_bytes(host_bytes)) for card in cards]
@@ -135,7 +138,7 @@ def place(wants: Wants, cards: Sequence[Card], host_bytes: int) -> Placement:
         return whole
     if any(card.shares_host_memory for card in cards):
         raise OutOfMemoryError(_shared_refusal(wants, rooms))
-    beside = _experts_beside(wants, rooms, host_bytes)
+    beside = _experts_beside(wants, rooms, None if streams else host_bytes)
     if beside is None:
         raise OutOfMemoryError(_refusal(wants, rooms))
     return beside
@@ -161,7 +164,7 @@ def _all_on_cards(wants: Wants, rooms: Sequence[_Room]) -> Placement | None:
     return None
 
 
-def _experts_beside(wants: Wants, rooms: Sequence[_Room], host_bytes: int) -> Placement | None:
+def _experts_beside(wants: Wants, rooms: Sequence[_Room], host_bytes: int | None) -> Placement | None:
     """Without the experts, on as many cards as can have a part; what is left of them holds experts."""
     model = wants.model
     loads = [layer.dense_bytes + layer.experts_bytes for layer in model.layers]
@@ -283,12 +286,13 @@ def _about_parallel(wants: Wants, shares: Sequence[Share]) -> tuple[str, ...]:
     )
 
 
-def _about_host(experts_bytes: int, host_bytes: int) -> tuple[str, ...]:
-    if experts_bytes <= host_bytes:
+def _about_host(experts_bytes: int, host_bytes: int | None) -> tuple[str, ...]:
+    if host_bytes is None or experts_bytes <= host_bytes:
         return ()
     return (
         f"the experts ({size_text(experts_bytes)}) are more than host memory has to give ({size_text(host_bytes)}): "
-        "they are read from disk again and again, which is slow; a smaller quantisation avoids it",
+        "they are read from disk again and again, which is slow; --ssd-streaming reads them better, a smaller "
+        "quantisation avoids it",
     )
 
 
