@@ -134,13 +134,13 @@ class ExpertCache:
         return self._fetch(fetch.layer, fetch.left, admission, most_loads)
 
     def expect(self, layer: int, expert: int) -> Load | None:
-        """Let an expert in that will probably be picked next, over one that is colder even so; None where none is.
+        """Let an expert in that will probably be picked next, over the coldest, as if it was; None where there is none.
 
-        Until its layer picks, it is as hot as if it had been picked already. Counts as a load, not as needed.
+        Until its layer picks, all others go before it. Counts as a load, not as needed.
         """
         pool = self._pools[self.layer_pools[layer]]
         slot = pool.lowest()
-        if slot is None or (layer, expert) in self._places or pool.rank[slot] >= self.heat[layer, expert] + 1:
+        if slot is None or (layer, expert) in self._places or pool.is_expected[slot]:
             return None
         self._clock += 1
         load = self._put(layer, expert, slot, pool, is_passing=False)
@@ -266,7 +266,7 @@ class ExpertCache:
         return Load(expert, slot, victim)
 
 
-_EMPTY, _PASSING, _HELD = -2.0, -1.0, np.inf  # ranks beside heat: what is lowest goes first
+_EMPTY, _PASSING, _EXPECTED, _HELD = -2.0, -1.0, 1e300, np.inf  # ranks beside heat: what is lowest goes first
 
 
 class _Pool:
@@ -297,8 +297,10 @@ class _Pool:
             self.rank[slot] = _HELD
         elif owner is None:
             self.rank[slot] = _EMPTY
+        elif self.is_expected[slot]:
+            self.rank[slot] = _EXPECTED
         else:
-            self.rank[slot] = _PASSING if self.is_passing[slot] else heat[owner] + self.is_expected[slot]
+            self.rank[slot] = _PASSING if self.is_passing[slot] else heat[owner]
 
     def exchange(self, slot: int, heat: npt.NDArray[np.float64]) -> None:
         """Who passes through may stay for a colder one, who passes then: of the layers that the pass has behind it.
