@@ -130,6 +130,9 @@ class ModelSettings(StreamingSettings):
     prefill_chunk: Annotated[int | None, Parameter(validator=POSITIVE)] = None
     """Prompt tokens per forward pass. Default: 512 to 4096 by the model's experts and the memory there is; the start-up
     line says how many. Slow machines read shorter pieces, so that nobody waits long."""
+    power: Annotated[int, Parameter(validator=Number(gte=1, lte=100))] = 100
+    """Share of the time to compute in, in percent; the rest is rested, after each layer of a prompt and each token.
+    Results stay the same."""
     force: bool = False
     """Go on although memory looks too small."""
     cluster: Annotated[ClusterSettings | None, Parameter(parse=False)] = None  # of commands that take these, too
@@ -193,8 +196,6 @@ class ServeSettings:
     """Requests answered at the same time; others wait."""
     max_waiting: Annotated[int, Parameter(validator=POSITIVE)] = 64
     """Requests that may wait; further ones are told to try again later (429)."""
-    power: Annotated[int, Parameter(validator=Number(gte=1, lte=100))] = 100
-    """Share of the time to compute in, in percent; the rest is rested. Answers stay the same."""
     chdir: Path | None = None
     """Folder to go to before anything else; relative paths start there."""
     max_tokens: Annotated[int, Parameter(name=("--tokens", "-n"), validator=POSITIVE, group=_ANSWERS)] = 393_216
@@ -268,8 +269,6 @@ class AgentModelSettings(ModelSettings):
 
     context: Annotated[int | None, Parameter(name=("--ctx", "-c"), validator=POSITIVE)] = None
     """Context length in tokens. Default: 100000, or less if the model has less."""
-    power: Annotated[int, Parameter(validator=Number(gte=1, lte=100))] = 100
-    """Share of the time to compute in, in percent; the rest is rested. Answers stay the same."""
     recipe: Literal["v4", "v4.1"] = "v4"
     """How prompts are written: as DeepSeek V4 or as V4.1 was trained; must suit the model."""
     script: Path | None = None

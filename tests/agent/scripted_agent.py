@@ -25,7 +25,7 @@ from whitedwarf.prompt.special import SpecialToken
 from whitedwarf.prompt.tokenizer import Tokenizer
 
 E = TypeVar("E")
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 DIALECTS = {ModelVersion.V4: dsml.V4, ModelVersion.V41: dsml.V41}
 Pieces = Sequence[str | SpecialToken | Segment]
 

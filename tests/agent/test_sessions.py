@@ -353,7 +353,7 @@ def test_a_save_that_fails_when_the_agent_has_ended_is_told_all_the_same(
     has_ended = threading.Event()
 
     def full(*_: object) -> int:
-        has_ended.wait(20)
+        has_ended.wait(60)
         raise OSError(28, "No space left on device")
 
     with SavedAgent(tmp_path) as agent:

@@ -57,12 +57,30 @@ def test_ours_and_llama_bench_get_the_same_job(tmp_path: Path) -> None:
     assert Job(prompt_tokens=64).flags[:2] == ["-p", "64"]
 
 
-def test_a_llama_bench_that_repacks_is_told_not_to(tmp_path: Path) -> None:
-    for words, expected in (("--repack <0|1>", True), ("nothing", False)):
+def test_a_llama_bench_reads_prompts_in_long_pieces(tmp_path: Path) -> None:
+    side = Side("llama-bench", (), tmp_path / "llama-bench", ("-ub", "2048"))
+    assert "-ub" in side.command(Path("m"), 1, Job(prompt_tokens=64), 1)
+    assert "-ub" not in side.command(Path("m"), 1, Job(decode_tokens=64), 1)
+
+
+def test_a_llama_bench_that_repacks_or_warms_up_is_told_not_to(tmp_path: Path) -> None:
+    for words, expected in (("--repack <0|1> --no-warmup", True), ("nothing", False)):
         binary = tmp_path / "llama-bench"
         binary.write_text(f"#!/bin/sh\necho '{words}'\n")
         binary.chmod(0o755)
-        assert ("--repack" in llama_side(binary).flags) is expected
+        flags = llama_side(binary).flags
+        assert ("--repack" in flags, "--no-warmup" in flags) == (expected, expected)
+
+
+@pytest.mark.parametrize(
+    ("words", "flags"),
+    [("-lm, --load-mode <auto|mmap>", ("--load-mode", "mmap")), ("-mmp, --mmap <0|1>", ("--mmap", "1")), ("none", ())],
+)
+def test_a_llama_bench_of_any_version_maps_the_file(tmp_path: Path, words: str, flags: tuple[str, ...]) -> None:
+    binary = tmp_path / "llama-bench"
+    binary.write_text(f"#!/bin/sh\necho '{words}'\n")
+    binary.chmod(0o755)
+    assert llama_side(binary).flags == flags
 
 
 def test_the_first_repetition_is_cold_and_the_others_are_what_is_told() -> None:

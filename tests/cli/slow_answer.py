@@ -21,6 +21,9 @@ class SlowModel:
     def engine(self) -> Engine:
         return Engine(FakeModel(vocab_size=4096, before_forward=self.wait), max_parallel=1)
 
+    def expert_counts(self) -> dict[str, float]:
+        return {}
+
     def wait(self, spans: object) -> None:
         print("running", flush=True)
         threading.Event().wait(60)

@@ -34,6 +34,9 @@ class FakeLoaded:
     def engine(self) -> Engine:
         return Engine(self.model, max_chunk_tokens=self.chunk_tokens, max_parallel=1)
 
+    def expert_counts(self) -> dict[str, float]:
+        return {}
+
 
 class Interruption:
     """Sends Ctrl+C to this process when the model is about to run its n-th pass."""

@@ -207,3 +207,40 @@ def test_bad_kernels_are_told(in_process: InProcess, words: list[str], message: 
     code, out, err = in_process(["bench", "kernels", *words])
     assert (code, out) == (2, "")
     assert message in err
+
+
+def test_powers_take_turns_and_are_compared_to_full_power(in_process: InProcess, babbler: Path) -> None:
+    code, out, _ = in_process(
+        ["bench", "power", "-m", str(babbler), "--powers", "50", "-p", "40", "-n", "4", "-r", "1"]
+    )
+    assert code == 0
+    table, document = out.splitlines()[:-1], json.loads(out.splitlines()[-1])
+    assert len(table) == 4
+    loads = {(load["power_percent"], load["phase"]): load for load in document["loads"]}
+    assert set(loads) == {(power, phase) for power in (100, 50) for phase in ("prefill", "decode")}
+    assert loads[100, "prefill"]["share"] == loads[100, "decode"]["share"] == 1
+    assert all(load["cpu_per_s"] > 0 and load["tokens_per_s"] > 0 for load in loads.values())
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--powers", "200"], "from 1 to 100"),
+        (["--powers", "x"], "whole numbers"),
+        (["--power", "50"], "say with --powers"),
+    ],
+)
+def test_bad_powers_are_told(in_process: InProcess, words: list[str], message: str) -> None:
+    code, _, err = in_process(["bench", "power", *words])
+    assert code != 0
+    assert message in err
+
+
+def test_less_power_gives_the_same_score_later(in_process: InProcess, babbler: Path, tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_text("some words of a text " * 20)
+    scores = [
+        in_process(["perplexity", str(text), "-m", str(babbler), "--power", power, "--json"])[1]
+        for power in ("100", "60")
+    ]
+    assert scores[0] == scores[1] != ""

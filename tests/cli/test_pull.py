@@ -178,7 +178,7 @@ def test_a_process_that_is_ended_leaves_a_part_and_the_next_goes_on(
         try:
             part = _wait_for_part(hub, process, tmp_path)
             process.send_signal(number)
-            out, err = process.communicate(timeout=20)
+            out, err = process.communicate(timeout=60)
         finally:
             process.kill()
     hub.gate.set()
@@ -192,7 +192,7 @@ def test_a_process_that_is_ended_leaves_a_part_and_the_next_goes_on(
 
 
 def _wait_for_part(hub: FakeHub, process: "subprocess.Popen[bytes]", folder: Path) -> Path:
-    assert hub.on_bytes.wait(20)
+    assert hub.on_bytes.wait(60)
     _wait_for_line(process, b"fetching")  # then a first piece has been written
     return next(folder.glob("gguf/*.part"))
 
@@ -248,10 +248,10 @@ def test_two_processes_at_once_fetch_once_and_both_succeed(
                 try:
                     _wait_for_line(second, b"another process is fetching it")
                     hub.gate.set()
-                    assert second.communicate(timeout=20)[0] == b"gguf/one.gguf\n"
+                    assert second.communicate(timeout=60)[0] == b"gguf/one.gguf\n"
                 finally:
                     second.kill()
-            assert first.communicate(timeout=20)[0] == b"gguf/one.gguf\n"
+            assert first.communicate(timeout=60)[0] == b"gguf/one.gguf\n"
         finally:
             first.kill()
     assert (first.returncode, second.returncode) == (0, 0)

@@ -68,6 +68,12 @@ def test_a_chat_on_a_terminal(chat: Callable[..., "pexpect.spawn[str]"], home: P
     child.expect("this model has a context of 32768")
     child.send("/ctx 512\r")
     child.expect("context: 512 tokens; the chat starts afresh")
+    child.send("/power\r")
+    child.expect("power: 100 %")
+    child.send("/power 0\r")
+    child.expect("expected a number of percent from 1 to 100")
+    child.send("/power 50%\r")
+    child.expect("power: 50 %")
     child.send("/quit\r")
     leave(child)
     history = home / ".whitedwarf_history"

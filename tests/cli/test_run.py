@@ -150,7 +150,7 @@ def test_a_second_ctrl_c_does_not_wait_for_the_engine(environment: dict[str, str
     start_s = time.monotonic()
     child.expect(pexpect.EOF)
     child.close()
-    assert time.monotonic() - start_s < 10
+    assert time.monotonic() - start_s < 40
     assert child.signalstatus == signal.SIGINT
 
 

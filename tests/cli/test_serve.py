@@ -127,7 +127,7 @@ def test_an_idle_server_goes_at_once(start: Start, nano_path: Path) -> None:
     started_s = time.monotonic()
     process.popen.send_signal(signal.SIGINT)
     assert process.wait() == 0
-    assert time.monotonic() - started_s < 5
+    assert time.monotonic() - started_s < 30
 
 
 def test_keys_that_others_may_read_are_refused_before_a_model_is_looked_for(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from whitedwarf.cli.serve_checks import check_script, enter
-from whitedwarf.config import ServeSettings, SteeringSettings
+from whitedwarf.config import ModelSettings, ServeSettings, SteeringSettings
 from whitedwarf.errors import UsageError
 
 Call = Callable[[Sequence[str]], tuple[int, str, str]]
@@ -72,5 +72,5 @@ def test_a_folder_is_entered_and_what_is_none_is_not(folder: Path) -> None:
 
 
 def test_a_script_alone_is_fine() -> None:
-    check_script(ServeSettings(script=Path("a")), SteeringSettings())
-    check_script(ServeSettings(kv_disk_dir=Path("a"), power=50), SteeringSettings(file=Path("b")))
+    check_script(ServeSettings(script=Path("a")), SteeringSettings(), ModelSettings())
+    check_script(ServeSettings(kv_disk_dir=Path("a")), SteeringSettings(file=Path("b")), ModelSettings(power=50))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import httpx2
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 ADDRESS = re.compile(r"served at (http://\S+)")
 
 

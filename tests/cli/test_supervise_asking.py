@@ -189,7 +189,7 @@ def test_no_stranger_is_taken_for_the_supervisor(config: Path, supervisor: Stand
 def test_ports_that_hang_are_asked_at_the_same_time(
     tmp_path: Path, in_process: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("whitedwarf.supervisor.asking._STATUS_TIMEOUT_S", 0.3)
+    monkeypatch.setattr("whitedwarf.supervisor.asking._STATUS_TIMEOUT_S", 1.0)
     silent = [socket.create_server(("127.0.0.1", 0)) for _ in range(20)]
     models = [
         {"name": f"m{index}", "url": "http://elsewhere", "publicPort": one.getsockname()[1]}
@@ -198,7 +198,7 @@ def test_ports_that_hang_are_asked_at_the_same_time(
     (tmp_path / "hung.json").write_text(json.dumps({"models": models}))
     began_s = time.monotonic()
     assert in_process(["supervise", "status", str(tmp_path / "hung.json")])[0] == 1
-    assert time.monotonic() - began_s < 3
+    assert time.monotonic() - began_s < 15  # one after the other: 20
     for one in silent:
         one.close()
 

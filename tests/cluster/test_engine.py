@@ -110,6 +110,25 @@ def test_a_cancel_is_heard_while_the_cluster_is_away_and_while_a_stage_hangs():
         assert len(engine.submit(BASE, options(4)).result(PATIENCE_S).tokens) == 4
 
 
+def test_a_session_that_was_cancelled_while_a_stage_computed_has_lost_nothing():
+    gate, sessions = threading.Event(), []
+    with cluster() as (model, routes), Engine(model, max_chunk_tokens=CHUNK) as engine:
+        session = engine.new_session()
+        engine.submit(BASE, options(1), session=session).result(PATIENCE_S)
+        routes.mishaps = lambda stage, work: gate.wait(PATIENCE_S) and None
+        hanging = engine.submit([*BASE, *prompt(50, seed=2)], options(4), session=session)
+        time.sleep(0.2)
+        hanging.cancel()
+        hanging.result(PATIENCE_S)
+        gate.set()
+        routes.mishaps = lambda stage, work: sessions.extend(span.session for span in work.spans)
+        found = engine.submit([*BASE, *prompt(50, seed=2), 9], options(4), session=session).result(PATIENCE_S)
+        assert found.finished.reused_tokens >= len(BASE)
+        assert len(set(sessions)) == 1
+    with Engine(whole("nano"), max_chunk_tokens=CHUNK) as engine:
+        assert found.tokens == engine.submit([*BASE, *prompt(50, seed=2), 9], options(4)).result(PATIENCE_S).tokens
+
+
 def test_an_engine_that_closes_waits_for_no_machine():
     with cluster() as (model, routes):
         routes.is_up, routes.limit_s = False, PATIENCE_S

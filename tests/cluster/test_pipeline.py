@@ -193,14 +193,39 @@ def test_a_cancel_ends_the_waiting_for_a_route_and_for_a_stage():
         threading.Timer(0.1, cancelled.set).start()
         with pytest.raises(Cancelled):
             model.forward([Span(state, ids, "last", cancelled.is_set)])
+        assert state.position == 50
+        for _ in range(4):  # nobody waits for the window either
+            model.forward([Span(state, ids[:10], "none", cancelled.is_set)])
         gate.set()
-        assert model.forward([Span(state, ids)])[0].tobytes() == prefilled(whole("nano"), ids)[1].tobytes()
+        all_ids = np.concatenate([ids, *[ids[:10]] * 4, ids])
+        assert model.forward([Span(state, ids)])[0].tobytes() == prefilled(whole("nano"), all_ids)[1].tobytes()
+        assert routes.route.parts[0].facts().num_sessions == 1  # nothing had to be computed again
         routes.route.break_off()
         routes.is_up, routes.limit_s = False, 30
         cancelled.clear()
         threading.Timer(0.1, cancelled.set).start()
         with pytest.raises(Cancelled):
             model.forward([Span(state, ids, "last", cancelled.is_set)])
+        assert state.position == len(all_ids)
+
+
+def test_a_cancel_is_heard_while_lost_work_is_repeated():
+    asked = []
+
+    def is_cancelled():
+        asked.append(True)
+        return len(asked) > 3
+
+    with cluster(replay_tokens=10) as (model, routes):
+        state, _ = prefilled(model, tokens(310))
+        routes.route.break_off()
+        with pytest.raises(Cancelled):
+            model.forward([Span(state, tokens(5), "last", is_cancelled)])
+        assert state.position == 310
+        expected = whole("nano")
+        same, _ = prefilled(expected, tokens(310))
+        found = model.forward([Span(state, tokens(5))])[0]
+        assert found.tobytes() == expected.forward([Span(same, tokens(5))])[0].tobytes()
 
 
 def test_pieces_of_a_prompt_are_under_way_together_up_to_the_window():

@@ -70,6 +70,7 @@ def heard(port: int, sent: bytes, context: ssl.SSLContext | None) -> bytes:
     return answer
 
 
+@pytest.mark.slow
 def test_strangers_get_nothing_and_nothing_is_unpickled_for_them(
     processes: ClusterProcesses, keys: KeyFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

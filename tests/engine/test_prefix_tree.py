@@ -68,9 +68,9 @@ def test_a_hundred_thousand_tokens_are_walked_in_a_moment() -> None:
         tree.insert(ids[:end], Checkpoint(FakeSnapshot(()), is_named=False, last_used=0))
     times_s = []
     for _ in range(5):
-        begin_s = time.perf_counter()
+        begin_s = time.thread_time()
         _, shared = tree.descend(ids)
-        times_s.append(time.perf_counter() - begin_s)
+        times_s.append(time.thread_time() - begin_s)
     assert shared == 195 * 512
     assert min(times_s) < 0.010
 

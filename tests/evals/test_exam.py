@@ -13,7 +13,7 @@ from whitedwarf.evals.exam import Exam, Phase, Seat, Watcher
 from whitedwarf.evals.grade import Status
 from whitedwarf.evals.target import NoMoreQuestionsError
 
-PATIENCE_S = 10
+PATIENCE_S = 60
 
 
 @dataclass

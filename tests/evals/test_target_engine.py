@@ -129,7 +129,7 @@ def test_what_had_come_stays_when_it_is_stopped_and_the_engine_is_free_again() -
         async def main() -> None:
             async with anyio.create_task_group() as group:
                 group.start_soon(exam.run)
-                with anyio.fail_after(20):
+                with anyio.fail_after(60):
                     while exam.seats[0].answer.generated_tokens < 5:
                         await anyio.sleep(0.005)
                 exam.stop()
@@ -148,7 +148,7 @@ def test_a_pause_holds_all_answers() -> None:
         async def main() -> None:
             async with anyio.create_task_group() as group:
                 group.start_soon(exam.run)
-                with anyio.fail_after(20):
+                with anyio.fail_after(60):
                     while min(seat.answer.generated_tokens for seat in exam.seats) < 3:
                         await anyio.sleep(0.002)
                 exam.pause(True)

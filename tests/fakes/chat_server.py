@@ -37,7 +37,7 @@ def stream(*deltas: dict[str, Any], finish: str | None = "stop", wait: threading
         for number, delta in enumerate(deltas):
             _send(handler, {"choices": [{"delta": delta, "finish_reason": None}]})
             if wait is not None and number == 0:
-                wait.wait(20)
+                wait.wait(60)
         if finish is not None:
             _send(handler, {"choices": [{"delta": {}, "finish_reason": finish}]})
             _send(handler, {"choices": [], "usage": {"prompt_tokens": 11, "completion_tokens": 5}})

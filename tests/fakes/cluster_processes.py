@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 HANG_S = 120.0
-_COMMAND = (sys.executable, "-m", "whitedwarf", "cluster")
+COMMAND = (sys.executable, "-m", "whitedwarf")
 _MEETING = re.compile(r"meeting place at \w+://(\S+):(\d+)")
 Start = Callable[..., "subprocess.Popen[str]"]
 
@@ -52,6 +52,13 @@ class Process:
         return self.process.wait(HANG_S)
 
 
+def environment() -> dict[str, str]:
+    """Of a process that runs this tree, and for which warnings are errors."""
+    source = str(Path(__file__).parents[2] / "src")
+    path = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH", "")]))
+    return os.environ | {"PYTHONWARNINGS": "error", "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
+
+
 @dataclass(slots=True)
 class ClusterProcesses:
     """Close it. `trust` are the options that all of them get."""
@@ -64,22 +71,30 @@ class ClusterProcesses:
 
     def meet(self, *words: str, start: Start = subprocess.Popen, host: str = "127.0.0.1") -> Process:
         """Start the meeting place, at the port that it had before, if it had one."""
-        place = self._start(start, "start", "--host", host, "--port", str(self.port), *words)
+        place = self._start(start, "cluster", "start", "--host", host, "--port", str(self.port), *words)
         self.port = int(place.until(_MEETING.pattern)[2])
         return place
 
     def join(self, *words: str, start: Start = subprocess.Popen, host: str = "127.0.0.1") -> Process:
         """Start a member; it is not there yet when this returns."""
-        return self._start(start, "join", f"{host}:{self.port}", "--threads", "1", *words)
+        return self._start(start, "cluster", "join", f"{host}:{self.port}", "--threads", "1", *words)
+
+    def coordinate(self, *words: str, start: Start = subprocess.Popen, host: str = "127.0.0.1") -> Process:
+        """Start a command with a model over this cluster."""
+        return self._start(start, *words, "--cluster", f"{host}:{self.port}", "--threads", "1")
+
+    def run_python(self, code: str, *words: str) -> Process:
+        """A command of a program that is not quite ours."""
+        return self._start(subprocess.Popen, *words, before=(sys.executable, "-c", code))
 
     def patience(self) -> tuple[str, ...]:
         return (*self.trust, "--cluster-patience", str(self.patience_s))
 
-    def _start(self, start: Start, *words: str) -> Process:
-        log = self.folder / f"{words[0]}-{len(self.all)}.log"
-        environment = os.environ | {"PYTHONWARNINGS": "error", "OMP_NUM_THREADS": "1"}
+    def _start(self, start: Start, *words: str, before: tuple[str, ...] = COMMAND) -> Process:
+        log = self.folder / f"{len(self.all)}.log"
         with log.open("w") as file:
-            process = start([*_COMMAND, *words, *self.patience()], stdout=file, stderr=file, env=environment)
+            command = [*before, *words, *self.patience()]
+            process = start(command, stdout=file, stderr=file, env=environment())
         self.all.append(Process(process, log))
         return self.all[-1]
 

@@ -177,7 +177,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
         self.fake.on_bytes.set()
         if self.fake.gate:
-            self.fake.gate.wait(10)
+            self.fake.gate.wait(60)
         self.wfile.write(body[half:])
 
     def _range(self, size: int) -> tuple[int, int]:

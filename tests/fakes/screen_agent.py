@@ -123,7 +123,7 @@ class FakeAgent:
             self._waiting.clear()
         self._stop.set()
         self._turns.put(None)
-        self._thread.join(10)
+        self._thread.join(60)
 
     def _run(self) -> None:
         while (text := self._turns.get()) is not None:

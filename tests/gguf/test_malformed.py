@@ -125,10 +125,10 @@ def test_a_broken_file_is_refused_in_words(tmp_path: Path, name: str) -> None:
     raw, text = BROKEN[name]
     path = tmp_path / "broken.gguf"
     path.write_bytes(raw)
-    start_s = time.perf_counter()
+    start_s = time.process_time()
     with pytest.raises(FileFormatError) as caught:
         open_gguf(path)
-    assert time.perf_counter() - start_s < 2
+    assert time.process_time() - start_s < 2
     message = str(caught.value)
     assert message.startswith(str(path))
     assert text in message

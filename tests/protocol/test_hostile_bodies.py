@@ -25,7 +25,7 @@ from whitedwarf.protocol.policy import OFFICIAL, Policy, local
 Convert = Callable[[Any, Policy], Converted[Any]]
 POLICIES = [OFFICIAL, local(ModelVersion.V4), local(ModelVersion.V41)]
 MODELS = ["DeepSeek-V4-Pro", "DeepSeek-V4.1-Flash"]
-LONG_S = 8.0  # of the processor, for what takes about one second; what is quadratic takes minutes
+LONG_S = 30.0  # of the processor, for what takes about one second; what is quadratic takes minutes
 MANY = 30_000
 
 USER = {"role": "user", "content": "x" * 80}

@@ -136,7 +136,7 @@ def test_a_url_of_megabytes_takes_no_longer_than_its_length(beginning: str, repe
     for is_file in (False, True):
         with suppress(RefusedRequest):
             image_url_source(url, None, "p", is_file=is_file)
-    assert time.process_time() - started < 8.0
+    assert time.process_time() - started < 30
 
 
 def test_who_sends_images_to_a_model_that_sees_none_is_told_so() -> None:

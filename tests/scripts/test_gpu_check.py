@@ -104,7 +104,7 @@ def test_when_time_is_over_what_was_begun_is_left_out(tmp_path: Path, monkeypatc
     child = Child("ops", 0, 1, tmp_path, [], dict(os.environ))
     begun = time.monotonic()
     run_children([child], begun + 4, lambda: None)
-    assert time.monotonic() - begun < 20
+    assert time.monotonic() - begun < 50
     assert [outcome.state for outcome in read_ledger(child.ledger)] in ([], ["skipped"])
 
 

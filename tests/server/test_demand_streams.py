@@ -14,7 +14,7 @@ from server.demand_answers import PATHS, answer, history, in_each_dialect, line,
 from whitedwarf.server.stream import KEEPALIVE_S
 
 PREFILL_S = 11.0
-LATE_S = 1.0
+LATE_S = 4.0
 """The machines are shared."""
 
 

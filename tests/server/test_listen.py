@@ -135,6 +135,6 @@ def test_it_ends_when_what_it_serves_has_died() -> None:
         listener.listen()
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()
-        thread.join(10.0)
+        thread.join(60.0)
         assert not thread.is_alive()
     assert server.has_died

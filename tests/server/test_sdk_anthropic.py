@@ -138,18 +138,18 @@ def test_asynchronous_clients_answer_stream_and_leave() -> None:
 
     with serving(HELLO, HELLO, ENDLESS) as served:
         assert asyncio.run(main()) == ["Hello, world!"] * 2
-        assert eventually(lambda: is_cancelled(served), 2.0)
+        assert eventually(lambda: is_cancelled(served))
 
 
 def test_leaving_a_stream_cancels_the_request_p18() -> None:
     with serving(ENDLESS) as served, anthropic_client(served) as client:
         with client.messages.stream(model="any", max_tokens=400, messages=USER) as stream:
             next(iter(stream))
-        assert eventually(lambda: is_cancelled(served), 2.0)
+        assert eventually(lambda: is_cancelled(served))
         stream_of_events = client.messages.create(model="any", max_tokens=400, messages=USER, stream=True)
         next(iter(stream_of_events))
         stream_of_events.close()
-        assert eventually(lambda: is_cancelled(served) and served.last.number == 2, 2.0)
+        assert eventually(lambda: is_cancelled(served) and served.last.number == 2)
 
 
 # Tools

@@ -1,7 +1,6 @@
 """What the openai and anthropic libraries make of our refusals: classes, ids, retries, time-outs, connections."""
 
 import asyncio
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -200,10 +199,10 @@ def test_a_time_out_cancels_the_request_p18(line: dict[str, Any]) -> None:
     with serving(line) as served:
         with openai_client(served, timeout=0.5) as client, pytest.raises(openai.APITimeoutError):
             client.chat.completions.create(model="any", messages=USER)
-        assert eventually(lambda: is_cancelled(served), 2.0)
+        assert eventually(lambda: is_cancelled(served))
         with anthropic_client(served, timeout=0.5) as other, pytest.raises(anthropic.APITimeoutError):
             other.messages.create(model="any", max_tokens=400, messages=USER)
-        assert eventually(lambda: is_cancelled(served) and served.last.number == 2, 2.0)
+        assert eventually(lambda: is_cancelled(served) and served.last.number == 2)
 
 
 def test_time_outs_of_every_form() -> None:
@@ -239,7 +238,7 @@ def test_a_closed_client_leaves_nothing_running() -> None:
         next(iter(stream))
         client.close()
         assert client.is_closed()
-        assert eventually(lambda: is_cancelled(served), 2.0)
+        assert eventually(lambda: is_cancelled(served))
 
 
 def test_cancelled_tasks_leave_nothing_running() -> None:
@@ -257,11 +256,9 @@ def test_cancelled_tasks_leave_nothing_running() -> None:
 
     with serving(ENDLESS) as served:
         asyncio.run(main())
-        started_s = time.monotonic()
-        assert eventually(lambda: all(one.finish is not None for one in served.engine.received), 2.0)
+        assert eventually(lambda: all(one.finish is not None for one in served.engine.received))
         assert [one.finish for one in served.engine.received] == [served.last.finish] * 2
         assert is_cancelled(served)
-        assert time.monotonic() - started_s < 2.0
 
 
 def test_one_connection_serves_many_requests_even_after_a_refusal(hello: Served) -> None:

@@ -174,10 +174,10 @@ def test_leaving_a_stream_cancels_the_request() -> None:
         stream = client.chat.completions.create(model="any", messages=USER, stream=True)
         next(iter(stream))
         stream.close()
-        assert eventually(lambda: is_cancelled(served), 2.0)
+        assert eventually(lambda: is_cancelled(served))
         with client.responses.stream(model="any", input="Go on.") as events:
             next(iter(events))
-        assert eventually(lambda: is_cancelled(served) and served.last.number == 2, 2.0)
+        assert eventually(lambda: is_cancelled(served) and served.last.number == 2)
 
 
 # Using types, nested parameters, structured answers

@@ -35,7 +35,7 @@ async def heard(child, word: str) -> str:
 
 
 async def test_what_it_says_is_in_the_log_and_its_exit_code_comes(tmp_path: Path) -> None:
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         child = await python("import sys; print('out'); print('err', file=sys.stderr); sys.exit(7)", tmp_path)
         assert await child.wait_exit() == 7
     assert set(child.log.tail()) == {"out", "err"}
@@ -47,7 +47,7 @@ async def test_it_reads_nothing_and_has_no_file_of_ours(tmp_path: Path) -> None:
     code = "import os, sys; print(repr(sys.stdin.read()), sorted(map(int, os.listdir('/proc/self/fd')))[:-1])"
     if sys.platform != "linux":
         pytest.skip("/proc")
-    with (tmp_path / "open").open("w") as file, anyio.fail_after(10):
+    with (tmp_path / "open").open("w") as file, anyio.fail_after(30):
         os.set_inheritable(file.fileno(), True)
         child = await python(code, tmp_path)
         await child.wait_exit()
@@ -58,7 +58,7 @@ async def test_its_environment_is_ours_and_what_it_was_given(tmp_path: Path, mon
     monkeypatch.setenv("FROM_US", "a")
     monkeypatch.setenv("BOTH", "ours")
     code = "import os; print(os.environ['FROM_US'], os.environ['BOTH'])"
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         child = await python(code, tmp_path, environment={"BOTH": "given"})
         await child.wait_exit()
     assert child.log.tail() == ("a given",)
@@ -70,11 +70,11 @@ async def test_a_program_that_is_not_there_is_an_error_and_no_process(tmp_path: 
 
 
 async def test_it_ends_when_it_is_asked_to(tmp_path: Path) -> None:
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         child = await python("import time; time.sleep(60)", tmp_path)
         began_s = time.monotonic()
         await child.stop()
-    assert time.monotonic() - began_s < 0.3 + 2.0  # of the first SIGTERM, or the bound would be 20 s
+    assert time.monotonic() - began_s < 15  # at the first SIGTERM: the next signal would be 20 s later
     assert child.exit_code == -signal.SIGTERM
     assert not psutil.pid_exists(child.pid)
 
@@ -90,7 +90,7 @@ signal.signal(signal.SIGTERM, hear)
 print("ready", flush=True)
 while True: time.sleep(60)
 """
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         child = await python(code, tmp_path, manners=Manners(grace_s=30, second_term_s=0.2))
         await heard(child, "ready")
         await child.stop()
@@ -98,7 +98,7 @@ while True: time.sleep(60)
 
 
 async def test_one_that_hears_nothing_is_killed_after_its_grace(tmp_path: Path) -> None:
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         child = await python(DEAF, tmp_path, manners=HASTY)
         await heard(child, "deaf")
         began_s = time.monotonic()
@@ -111,7 +111,7 @@ async def test_a_second_signal_comes_only_where_it_helps(tmp_path: Path) -> None
     code = DEAF.replace("signal.SIG_IGN", "lambda *_: print('term', flush=True)").replace(
         "time.sleep(60)", "[time.sleep(0.1) for _ in range(600)]"
     )
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         child = await python(code, tmp_path, manners=Manners(grace_s=0.6, second_term_s=None))
         await heard(child, "deaf")
         await child.stop()
@@ -119,7 +119,7 @@ async def test_a_second_signal_comes_only_where_it_helps(tmp_path: Path) -> None
 
 
 async def test_stopping_twice_and_in_parallel_is_stopping_once(tmp_path: Path) -> None:
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         child = await python(DEAF, tmp_path, manners=HASTY)
         await heard(child, "deaf")
         async with asyncio.TaskGroup() as group:
@@ -130,7 +130,7 @@ async def test_stopping_twice_and_in_parallel_is_stopping_once(tmp_path: Path) -
 
 
 async def test_whoever_leaves_while_it_stops_does_not_keep_it_alive(tmp_path: Path) -> None:
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         child = await python(DEAF, tmp_path, manners=HASTY)
         await heard(child, "deaf")
         with anyio.move_on_after(0.1):
@@ -140,7 +140,7 @@ async def test_whoever_leaves_while_it_stops_does_not_keep_it_alive(tmp_path: Pa
 
 
 async def test_stopping_the_dead_returns(tmp_path: Path) -> None:
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         child = await python("", tmp_path)
         await child.wait_exit()
         await child.stop()
@@ -149,7 +149,7 @@ async def test_stopping_the_dead_returns(tmp_path: Path) -> None:
 
 
 async def test_what_a_child_started_ends_with_it(tmp_path: Path) -> None:
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         child = await python(GRANDCHILD, tmp_path, manners=Manners(grace_s=5, second_term_s=0.2))
         grandchild = int((await heard(child, "grandchild")).split()[1])
         await child.stop()
@@ -157,7 +157,7 @@ async def test_what_a_child_started_ends_with_it(tmp_path: Path) -> None:
 
 
 async def test_what_a_child_that_died_has_left_behind_is_ended(tmp_path: Path) -> None:
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         child = await python(GRANDCHILD, tmp_path)
         grandchild = int((await heard(child, "grandchild")).split()[1])
         os.kill(child.pid, signal.SIGKILL)
@@ -174,7 +174,7 @@ if os.fork() == 0:
     time.sleep(60)
 time.sleep(0.3)
 """
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         child = await python(away, tmp_path)
         outside = int((await heard(child, "away")).split()[1])
         try:
@@ -184,7 +184,7 @@ time.sleep(0.3)
 
 
 async def test_it_hears_of_a_last_line_without_an_end(tmp_path: Path) -> None:
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         child = await python("import os; os.write(1, b'no newline')", tmp_path)
         await child.wait_exit()
     assert child.log.tail() == ("no newline",)
@@ -192,7 +192,7 @@ async def test_it_hears_of_a_last_line_without_an_end(tmp_path: Path) -> None:
 
 async def test_when_gone_is_called_once_nothing_is_left(tmp_path: Path) -> None:
     calls: list[int] = []
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         child = await python("", tmp_path)
         child.when_gone(lambda: calls.append(1))
         await child.wait_exit()

@@ -132,7 +132,7 @@ def test_a_folder_that_cannot_be_is_told(tmp_path: Path) -> None:
 async def test_whoever_follows_hears_what_was_and_what_comes() -> None:
     log = ChildLog(Path("/nowhere/x"), 100)
     log.write(b"before\n")
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with aclosing(log.follow()) as lines:
             assert await anext(lines) == "before"
             waiting = asyncio.ensure_future(anext(lines))
@@ -148,7 +148,7 @@ async def test_whoever_follows_hears_what_was_and_what_comes() -> None:
 
 async def test_a_follower_who_does_not_read_costs_no_more_than_a_bound() -> None:
     log = ChildLog(Path("/nowhere/x"), 100)
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with aclosing(log.follow()) as lines:
             log.write(b"first\n")
             assert await anext(lines) == "first"
@@ -164,7 +164,7 @@ def test_a_flood_of_lines_holds_up_nobody_for_long(tmp_path: Path, data: bytes) 
     began_s = time.process_time()
     for _ in range(8):
         log.write(flood)
-    assert (time.process_time() - began_s) / 8 < 0.05
+    assert (time.process_time() - began_s) / 8 < 0.25  # 0.04 on an idle machine
     log.write(b"the end\n")
     assert log.tail(1) == ("the end",)
 

@@ -175,7 +175,7 @@ class DeskMachine(RuleBasedStateMachine):
             self._everybody_is_served()
             self.running.cancel()
             self.finish_stopping()
-            self.loop.run_until_complete(asyncio.wait([self.running], timeout=5))
+            self.loop.run_until_complete(asyncio.wait([self.running], timeout=30))
             assert self.running.done()
             assert self.room.launches.alive == []
             self._go_on()

@@ -84,7 +84,7 @@ async def test_starting_takes_little_more_than_the_model(tmp_path: Path) -> None
         took = events(tmp_path / "events")
         [ask] = [event for event in took if event["what"] == "ask"]
         ready_s = born(tmp_path)[0]["at_s"] + 0.5
-        assert ask["at_s"] - ready_s < 1.0  # 0.02 on an idle machine; timings are no tests
+        assert ask["at_s"] - ready_s < 5.0  # 0.02 on an idle machine
         assert running.started_s > 0.5
 
 
@@ -92,7 +92,7 @@ async def test_a_child_that_ends_while_it_loads_is_told_with_its_last_words(tmp_
     model = stand_in(tmp_path, "--load-s", "0.2", "--die-loading", "1", "--say", "E llama: failed to load model 'x'")
     began_s = time.monotonic()
     error = await failed(tmp_path, model)
-    assert time.monotonic() - began_s < 5
+    assert time.monotonic() - began_s < 20
     assert error.is_permanent
     assert "exit code 1" in str(error)
     assert "failed to load model 'x'" in str(error)
@@ -121,7 +121,7 @@ async def test_whether_another_try_may_help_is_read_from_its_words(
 
 async def test_a_child_that_was_killed_may_be_tried_again(tmp_path: Path) -> None:
     model = stand_in(tmp_path, "--load-s", "30", "--say", "failed to load model (not yet)")
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with asyncio.TaskGroup() as group:
             starting = group.create_task(failed(tmp_path, model))
             await until(lambda: born(tmp_path))
@@ -173,7 +173,7 @@ async def test_a_start_that_only_talks_is_not_waited_for_for_ever(tmp_path: Path
 async def test_whoever_waits_hears_how_far_it_is(tmp_path: Path) -> None:
     told: list[str] = []
     model = stand_in(tmp_path, "--load-s", "0.5", "--progress")
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         running = await Launcher(config_of(tmp_path, model)).launch(model, told.append)
         await running.stop()
     assert told[0].startswith("loading: ")
@@ -182,7 +182,7 @@ async def test_whoever_waits_hears_how_far_it_is(tmp_path: Path) -> None:
 
 async def test_cancelling_a_start_ends_the_child_before_it_returns(tmp_path: Path) -> None:
     model = stand_in(tmp_path, "--load-s", "60", "--ignore-term", "9", stop_grace_s=0.5)
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         starting = asyncio.ensure_future(Launcher(config_of(tmp_path, model)).launch(model, lambda text: None))
         await until(lambda: born(tmp_path))
         starting.cancel()
@@ -260,7 +260,7 @@ async def test_who_steps_over_a_port_does_not_step_on_another_models(
     monkeypatch.setattr(launch, "free_port", lambda port, *rest: port if port == first else choose(port, *rest))
     stranger = Stranger(first)
     try:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             running = await Launcher(config_of(tmp_path, model, other)).launch(model, lambda text: None)
             await running.stop()
     finally:
@@ -327,7 +327,7 @@ async def test_disks_that_cannot_be_written_to_stop_nothing(tmp_path: Path) -> N
     (tmp_path / "state").write_text("a file where a folder should be")
     (tmp_path / "logs").write_text("here, too")
     model = stand_in(tmp_path, keeps_state=True)
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         running = await Launcher(config_of(tmp_path, model)).launch(model, lambda text: None)
         await running.stop()
     assert len(running.warnings) == 3
@@ -363,7 +363,7 @@ async def test_the_words_of_an_earlier_start_are_not_this_ones(tmp_path: Path) -
         tmp_path, "--die-loading", "1", "--die-once", str(tmp_path / "once"), "--say", "failed to load model"
     )
     launcher = Launcher(config_of(tmp_path, model))
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         with pytest.raises(StartFailedError):
             await launcher.launch(model, lambda text: None)
         running = await launcher.launch(model, lambda text: None)
@@ -401,7 +401,7 @@ async def test_a_child_that_ends_with_an_error_when_it_is_asked_to_has_ended(tmp
     """llama-swap 28: such a model stayed "ready" for ever (PS1)."""
     model = stand_in(tmp_path, "--exit-code", "143")
     launcher = Launcher(config_of(tmp_path, model))
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         for _ in range(2):
             running = await launcher.launch(model, lambda text: None)
             await running.stop()
@@ -429,7 +429,7 @@ async def test_nothing_outlives_a_supervisor_that_ends_in_the_middle_of_a_reques
     order = tmp_path / "order"
     order.write_bytes(pickle.dumps((config_of(tmp_path, model), model)))
     script = f'exec {sys.executable} -c "$0" "$1" <&-'
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         supervisor = await asyncio.create_subprocess_exec(
             "sh", "-c", script, _SUPERVISOR, str(order), stdout=asyncio.subprocess.PIPE
         )
@@ -443,7 +443,7 @@ async def test_nothing_outlives_a_supervisor_that_ends_in_the_middle_of_a_reques
             await exchange.next_bytes()
             supervisor.send_signal(number)
             await supervisor.wait()
-            with anyio.fail_after(5):
+            with anyio.fail_after(30):
                 await until(lambda: not is_alive(int(pid)))
                 await until(lambda: can_bind("127.0.0.1", int(port)))
     assert stop_orphans(tmp_path / "state") == []

@@ -49,14 +49,14 @@ async def test_a_signal_ends_it_with_its_models(tmp_path: Path, number: int, cod
 
 async def test_an_open_stream_does_not_hold_up_the_end(tmp_path: Path) -> None:
     """As llama-server does: the first SIGTERM is not heeded while a stream is open."""
-    config = config_of(tmp_path, "a", words=("--ignore-term", "1"), stopGraceSec=20)
+    config = config_of(tmp_path, "a", words=("--ignore-term", "1"), stopGraceSec=60)
     async with supervisor(tmp_path, config) as it, await it.stream("a", events=9999) as stream:
         began = time.monotonic()
         os.kill(it.pid, signal.SIGTERM)
         with pytest.raises(UpstreamCutError):
             await read_to_the_end(stream)
         assert await it.code() == 0
-        assert 2 < time.monotonic() - began < 10
+        assert 2 < time.monotonic() - began < 40
         assert len(it.children("term")) == 2
 
 
@@ -67,7 +67,7 @@ async def test_a_second_signal_is_faster(tmp_path: Path) -> None:
         await until(lambda: it.children("term"))
         began = time.monotonic()
         await it.end(signal.SIGTERM)
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 30
 
 
 async def test_a_second_signal_ends_a_model_that_is_only_loading_too(tmp_path: Path) -> None:

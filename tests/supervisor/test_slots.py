@@ -25,7 +25,7 @@ def slot_events(folder: Path) -> list[tuple[str, str]]:
 async def test_a_state_is_saved_before_the_end_and_given_back_after_the_start(tmp_path: Path) -> None:
     model = stand_in(tmp_path, keeps_state=True)
     launcher = Launcher(config_of(tmp_path, model))
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         for _ in range(2):
             await (await launcher.launch(model, lambda text: None)).stop()
     told = slot_events(tmp_path)
@@ -38,7 +38,7 @@ async def test_a_state_is_saved_before_the_end_and_given_back_after_the_start(tm
 
 async def test_a_state_is_not_saved_where_that_is_not_wanted(tmp_path: Path) -> None:
     model = stand_in(tmp_path, keeps_state=True)
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         await (await Launcher(config_of(tmp_path, model)).launch(model, lambda text: None)).stop(saves_state=False)
     assert [what for what, _ in slot_events(tmp_path)] == ["ask"]
 
@@ -49,7 +49,7 @@ async def test_a_state_that_cannot_be_saved_stops_nothing(
 ) -> None:
     monkeypatch.setattr("whitedwarf.supervisor.slots.SAVE_S", 0.3)
     model = stand_in(tmp_path, "--slots", how, keeps_state=True)
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         running = await Launcher(config_of(tmp_path, model)).launch(model, lambda text: None)
         await running.stop()
     [folder] = (tmp_path / "state" / "slots").iterdir()
@@ -59,7 +59,7 @@ async def test_a_state_that_cannot_be_saved_stops_nothing(
 async def test_a_state_that_cannot_be_given_back_stops_nothing(tmp_path: Path) -> None:
     model = stand_in(tmp_path, "--slots", "no restore", keeps_state=True)
     launcher = Launcher(config_of(tmp_path, model))
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         for _ in range(2):
             running = await launcher.launch(model, lambda text: None)
             await running.stop()

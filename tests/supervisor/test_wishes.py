@@ -83,7 +83,7 @@ def test_no_body_holds_up_those_who_wait(body: bytes) -> None:
                 next(wish)
                 longest_s = max(longest_s, time.process_time() - began_s)
         longest_s = max(longest_s, time.process_time() - began_s)
-    assert longest_s < 0.3
+    assert longest_s < 0.5
 
 
 @pytest.mark.parametrize("said", ["1e999", "9" * 400, '"1000000000h"', '"' + "9" * 60 + '"', "-1e999", "-" + "9" * 400])

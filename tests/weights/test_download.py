@@ -390,14 +390,14 @@ def test_two_at_a_time_fetch_once(hub: Hub, fake: FakeHub, tmp_path: Path) -> No
         for heard, item in zip((first, second), items, strict=True)
     ]
     threads[0].start()
-    assert fake.on_bytes.wait(10)
+    assert fake.on_bytes.wait(60)
     waits = threading.Event()
     second.said = type("Said", (list,), {"append": lambda self, text: (list.append(self, text), waits.set())})()
     threads[1].start()
-    assert waits.wait(10)
+    assert waits.wait(60)
     fake.gate.set()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     assert "another process is fetching it" in second.said[0]
     assert len(fake.ranges()) == 1
     assert (tmp_path / NAME).read_bytes() == DATA

@@ -1,5 +1,6 @@
 """Experts in slots of memory: each once, in order, with the right bytes, whatever the slots, the disk and the order."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -186,6 +187,42 @@ def test_an_error_of_the_disk_is_one_error_and_the_next_call_works(
         broken.on = False
         for layer in range(LAYERS):
             ask(store, path, layer, rows(range(EXPERTS)))
+
+
+@pytest.mark.parametrize("change", ["truncated", "rewritten", "longer"])
+def test_a_file_that_changes_is_an_error_and_what_was_read_before_stays_right(tmp_path: Path, change: str) -> None:
+    path, kept = tmp_path / "model.bin", tmp_path / "kept.bin"
+    layers = write_experts(path, LAYERS, EXPERTS, [SMALL, LARGE])
+    kept.write_bytes(path.read_bytes())
+    os.utime(path, ns=(1, 1))
+    with DirectReader([path]) as reader, ExpertStore(layers, reader) as store:
+        ask(store, kept, 0, rows([3, 5]))
+        size = path.stat().st_size
+        if change == "rewritten":
+            path.write_bytes(bytes(size))
+        else:
+            os.truncate(path, size // 2 if change == "truncated" else size + 1)
+        with pytest.raises(ModelReadError, match="expected the file as it was opened"):
+            list(store.rounds(0, rows([2, 3])))
+        ask(store, kept, 0, rows([3, 5]))
+        with pytest.raises(ModelReadError):
+            list(store.rounds(3, rows(range(EXPERTS))))
+
+
+@given(schedules, st.integers(26, 60))
+@PATIENCE
+def test_no_call_reads_an_expert_twice_or_one_that_was_there(
+    model: tuple[Path, tuple[LayerExtents, ...]],
+    schedule: list[tuple[int, list[int], list[tuple[int, int]]]],
+    slots: int,
+) -> None:
+    path, layers = model
+    with DirectReader([path], 2) as reader, ExpertStore(layers, reader, num_slots=slots) as store:
+        for layer, picked, _ in schedule:
+            before = store.cache.traffic.loads
+            missing = sum(store.cache.slot(layer, expert) is None for expert in set(picked))
+            ask(store, path, layer, np.array(picked, np.int32)[:, None])
+            assert store.cache.traffic.loads - before == missing
 
 
 def test_what_was_foreseen_in_vain_and_failed_disturbs_nobody(

@@ -5,11 +5,14 @@ from collections.abc import Callable, Mapping
 import psutil
 
 READ_BYTES = "disk_bytes"
+_NOW = ("slots", "held")  # are no counts
 
 
 def counted(experts: Callable[[], Mapping[str, float]] | None = None) -> dict[str, float]:
     """All so far. Without bytes of disks where the system does not tell them."""
-    found = {} if experts is None else {f"experts_{name}": value for name, value in experts().items()}
+    found = (
+        {} if experts is None else {f"experts_{name}": value for name, value in experts().items() if name not in _NOW}
+    )
     read_bytes = disk_bytes()
     return found if read_bytes is None else {READ_BYTES: read_bytes, **found}
 

@@ -48,10 +48,12 @@ class Side:
     name: str
     flags: tuple[str, ...] = ()
     llama_bench: Path | None = None
+    of_prompts: tuple[str, ...] = ()  # further flags where a prompt is read
 
     def command(self, model: Path, threads: int, job: Job, seed: int) -> list[str]:
         """The whole command line."""
-        common = ["-m", str(model), "-t", str(threads), *job.flags, *self.flags]
+        flags = (*self.flags, *self.of_prompts) if job.prompt_tokens else self.flags
+        common = ["-m", str(model), "-t", str(threads), *job.flags, *flags]
         if self.llama_bench is not None:
             return [str(self.llama_bench), *common, "-o", "json"]
         ours = [sys.executable, "-m", "whitedwarf", "bench", "points", *common]
@@ -59,11 +61,20 @@ class Side:
 
 
 def llama_side(binary: Path) -> Side:
-    """llama-bench with the file mapped, as it is by default, and its weights where they lie in it."""
-    flags = ["-mmp", "1", "-ub", "2048", "-b", "2048"]
-    if "--repack" in output_of([str(binary), "--help"], _QUIET):
+    """llama-bench with the file mapped, its weights where they lie in it, and no pass before, whatever its version.
+
+    Long pieces of a prompt read the file less often; their buffers would only take memory from a decode.
+    """
+    known, flags = output_of([str(binary), "--help"], _QUIET), list[str]()
+    if "--load-mode" in known:
+        flags += ["--load-mode", "mmap"]
+    elif "--mmap" in known:
+        flags += ["--mmap", "1"]
+    if "--repack" in known:
         flags += ["--repack", "0"]  # a second copy would not fit
-    return Side(binary.name, tuple(flags), binary)
+    if "--no-warmup" in known:
+        flags += ["--no-warmup"]
+    return Side(binary.name, tuple(flags), binary, ("-ub", "2048", "-b", "2048"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from whitedwarf.cli.machine import read_machine
 from whitedwarf.cli.output_file import check_output, write_text
 from whitedwarf.cli.progress import ProgressLine
 from whitedwarf.config import DEFAULT_CLUSTER, DEFAULT_MODEL, POSITIVE, ClusterSettings, ModelSettings
+from whitedwarf.engine.power import FULL_POWER_PERCENT
 from whitedwarf.errors import UsageError
 from whitedwarf.model.base import Logits
 from whitedwarf.weights.store import load_tensors
@@ -106,7 +107,9 @@ def command(
         ids=prompt.ids(loaded, ctx_max),
         end_id=end_of_answer(loaded.gguf),
         repeats=repeats,
-        has_clock=cpu_kernels(loaded.transformer.ops) is not None and model.cluster is None,
+        has_clock=cpu_kernels(loaded.transformer.ops) is not None
+        and model.cluster is None
+        and model.power == FULL_POWER_PERCENT,
     )
     report = _measure(loaded, plan, prompt.describe(), dump_frontier_logits_dir)
     if csv_file is not None:
@@ -134,7 +137,7 @@ def _measure(loaded: LoadedModel, plan: Plan, prompt: str, logits_dir: Path | No
             file = logits_dir / f"frontier_{context_tokens:06d}.logits.json"
             write_text(file, _logits_json(path.name, loaded, context_tokens, logits[0]))
 
-    samples = list(measure(loaded.transformer, plan, show, dump))
+    samples = list(measure(loaded.paced, plan, show, dump))
     peak_bytes, now = peak_beyond_files_bytes(), loaded.expert_counts()
     progress.clear()
     hp, tensors = loaded.transformer.config.hp, load_tensors(loaded.gguf)

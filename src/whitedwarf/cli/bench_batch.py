@@ -55,7 +55,7 @@ def command(
     progress.show("measuring memory")
     machine = measured_machine(read_machine().cpu, ops)
     plan = BatchPlan(sizes, depth, steps, repeats, loaded.chunk_tokens)
-    samples = measure_batch(loaded.transformer, plan, progress.show)
+    samples = measure_batch(loaded.paced, plan, progress.show)
     machine = machine.at_its_best(measured_machine(machine.cpu, ops))
     progress.clear()
     traffic = layer_traffic(load_tensors(loaded.gguf), loaded.transformer.config.hp)

@@ -74,7 +74,7 @@ def command(
     output.check(loaded.gguf.paths)
     progress = ProgressLine()
     how = How(seed, not no_warm_up, partial(counted, loaded.expert_stats))
-    found = list(measure_points(loaded.transformer, asked, repeats, loaded.chunk_tokens, progress.show, how))
+    found = list(measure_points(loaded.paced, asked, repeats, loaded.chunk_tokens, progress.show, how))
     progress.clear()
     if picks is not None:
         file = BytesIO()

@@ -7,6 +7,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from whitedwarf.config import DEFAULT_MODEL, DEFAULT_TRUST, ModelSettings, TrustSettings
+from whitedwarf.errors import UsageError
 
 
 def command(
@@ -44,6 +45,8 @@ def command(
     from whitedwarf.cluster.place import parse_place
 
     address = parse_place(place)
+    if model.ssd_streaming:
+        raise UsageError("--ssd-streaming is for a model on one machine: give this member fewer --layers instead")
     believed, patience = settle(trust)
     parts = open_parts(model, layers)
     from whitedwarf.cluster.member import Member, Place

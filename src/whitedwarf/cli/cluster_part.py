@@ -26,7 +26,7 @@ from whitedwarf.ops.cpu import CpuOps
 from whitedwarf.ops.select import make_ops
 from whitedwarf.weights.store import load_tensors
 
-_MEASURED_BYTES = 1 << 28
+_MEASURED_BYTES = 1 << 27
 
 
 @dataclass(frozen=True, slots=True)

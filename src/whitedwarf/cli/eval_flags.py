@@ -45,8 +45,6 @@ class ExamSettings:
     """How many are the likeliest. Default: 3."""
     parallel: Annotated[int, Parameter(validator=Number(gte=1, lte=256))] = 1
     """Cases asked at a time. Answers are the same with any number; memory for their contexts is not."""
-    power: Annotated[int, Parameter(validator=Number(gte=1, lte=100))] = 100
-    """Share of the time to compute in, in percent; the rest is rested. Answers stay the same."""
     url: Annotated[str | None, Parameter(group=_SERVER)] = None
     """Ask a server that speaks OpenAI's Chat Completions, such as http://127.0.0.1:8000, instead of a model in this
     process. --model is then its name for the model. Thoughts are limited by --tokens alone there."""

@@ -77,7 +77,7 @@ def _engine(
         loaded.transformer,
         max_chunk_tokens=loaded.chunk_tokens,
         max_parallel=exam.parallel,
-        power_percent=exam.power,
+        power_percent=model.power,
     )
     with engine:
         target = EngineTarget(engine, loaded.tokenizer(), _facts(loaded), fitting.thinking, limits)
@@ -149,11 +149,7 @@ def _check_for_server(exam: ExamSettings, model: ModelSettings, steering: Steeri
     """What only an engine in this process can do is refused, not ignored."""
     given = [f"--{name.replace('_', '-')}" for name in _changed(model) if name != "model"]
     given += ["--dir-steering-…" for _ in _changed(steering)][:1]
-    given += [
-        f"--{name.replace('_', '-')}"
-        for name in _changed(exam)
-        if name.startswith(("soft_limit", "hard_limit")) or name == "power"
-    ]
+    given += [f"--{name.replace('_', '-')}" for name in _changed(exam) if name.startswith(("soft_limit", "hard_limit"))]
     if given:
         name = "--ctx" if given[0] == "--context" else given[0]
         raise UsageError(f"{name} is for a model in this process, not for a server: leave it or --url out")

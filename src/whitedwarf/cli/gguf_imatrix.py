@@ -160,6 +160,7 @@ class _Run:
         self.resumed_prompts = found.prompts
         self.seconds = 0.0
         self._resumed_tokens = found.tokens
+        self._paced = loaded.paced
         self._loaded, self._collector, self._sums, self._about = loaded, collector, sums, about
 
     @property
@@ -194,7 +195,7 @@ class _Run:
     def _read(self, ids: Sequence[int], progress: "_Progress") -> None:
         start_s = time.monotonic()
         show = partial(progress.show, self.found.prompts + 1)
-        run_prompt(self._loaded.transformer, self._collector, ids, self._loaded.chunk_tokens, show)
+        run_prompt(self._paced, self._collector, ids, self._loaded.chunk_tokens, show)
         with held_signals():
             commit(self.found, self._collector, len(ids))
             self.seconds += time.monotonic() - start_s

@@ -7,7 +7,7 @@ was chosen, what does not fit) goes to stderr as one line each.
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from whitedwarf.cli.clustering import open_clustered
 from whitedwarf.cli.machine import available_threads
@@ -20,6 +20,8 @@ from whitedwarf.cli.streaming_flags import check_streaming, simulated_bytes
 from whitedwarf.config import DEFAULT_CONTEXT, ClusterSettings, FileSettings, ModelSettings
 from whitedwarf.engine.engine import Engine
 from whitedwarf.engine.memory import judge, probe_memory, size_text
+from whitedwarf.engine.paced_model import PacedModel
+from whitedwarf.engine.power import FULL_POWER_PERCENT
 from whitedwarf.errors import FileFormatError, UsageError
 from whitedwarf.gguf.reader import GgufFile, open_gguf
 from whitedwarf.model.deepseek import DeepSeek
@@ -32,6 +34,9 @@ from whitedwarf.weights.expert_cache import Traffic
 from whitedwarf.weights.placement import Placement
 from whitedwarf.weights.placement_text import placement_line
 from whitedwarf.weights.store import ModelRule, find_model
+
+if TYPE_CHECKING:
+    from whitedwarf.cluster.coordinator import Coordinator
 
 
 class ExpertTraffic(Protocol):
@@ -78,7 +83,7 @@ class LoadedModel:
     on_cards: OnCards | None = None
     streaming: Streaming | None = None  # of experts from the disk
     simulated: SimulatedUse | None = None  # memory that is held only to be gone
-    coordinator: object = None  # of a cluster: kept as long as the model
+    coordinator: "Coordinator | None" = None  # of a cluster; closes itself at exit
 
     @property
     def context_length(self) -> int:
@@ -103,7 +108,18 @@ class LoadedModel:
 
     def engine(self) -> Engine:
         """A new engine for one user; close it."""
-        return Engine(self.transformer, max_chunk_tokens=self.chunk_tokens, max_parallel=1)
+        return Engine(
+            self.transformer,
+            max_chunk_tokens=self.chunk_tokens,
+            max_parallel=1,
+            power_percent=self.settings.power,
+        )
+
+    @property
+    def paced(self) -> DeepSeek:
+        """The model for whoever runs it without an engine: it rests by itself at less than full power."""
+        power = self.settings.power
+        return self.transformer if power == FULL_POWER_PERCENT else PacedModel(self.transformer, power)
 
     def describe(self) -> str:
         """What runs where, in one line."""

@@ -49,7 +49,7 @@ def command(
     progress = ProgressLine()
     num_rows = 1 if last else len(ids)
     with tidy_termination(), NpyRows(out, num_rows, loaded.transformer.config.vocab_size) as rows:
-        for done, logits in logit_chunks(loaded.transformer, ids, chunk or loaded.chunk_tokens, only_last=last):
+        for done, logits in logit_chunks(loaded.paced, ids, chunk or loaded.chunk_tokens, only_last=last):
             rows.write(logits)
             progress.show(f"{done}/{len(ids)} tokens ({100 * done / len(ids):.1f}%)")
     progress.clear()

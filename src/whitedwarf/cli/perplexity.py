@@ -80,7 +80,7 @@ def command(
     scored = min(len(ids) - PREFIX_TOKENS, loaded.context_length - PREFIX_TOKENS, max_tokens or len(ids))
     if scored < 1:
         raise UsageError(f"a context of {loaded.context_length} leaves nothing to score: raise --ctx")
-    result = measure(loaded.transformer, ids[: PREFIX_TOKENS + scored], len(ids))
+    result = measure(loaded.paced, ids[: PREFIX_TOKENS + scored], len(ids))
     if as_json:
         print(json.dumps(asdict(result) | {"avg_nll": result.average_nll, "ppl": math.exp(result.average_nll)}))
     else:

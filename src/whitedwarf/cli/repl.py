@@ -4,6 +4,7 @@ Promises: a failed or interrupted turn never ends the chat and never leaves half
 """
 
 import sys
+from dataclasses import replace
 
 from whitedwarf.cli.answer import generate_options, show_answer
 from whitedwarf.cli.line_editor import is_interactive, read_lines
@@ -14,6 +15,7 @@ from whitedwarf.cli.transcript import Transcript
 from whitedwarf.config import SamplingSettings
 from whitedwarf.conversation.thinking import MAX_THINKING_CONTEXT, Thinking
 from whitedwarf.engine.engine import Engine
+from whitedwarf.engine.power import FULL_POWER_PERCENT
 from whitedwarf.errors import EngineClosedError, UsageError, WhitedwarfError
 from whitedwarf.model.steering_wish import SteeringWish, asked_steering
 from whitedwarf.prompt.tokenizer import Tokenizer
@@ -24,6 +26,7 @@ HELP = """\
 /ctx N                         start afresh with a context of N tokens
 /steer FILE [FFN [ATTN]]       take FILE's directions out of what comes next; /steer FFN [ATTN] changes how much,
                                /steer off ends it, /steer tells what is set
+/power N                       compute N percent of the time, to stay cool; /power tells what is set
 /read FILE                     send a file's text as your message
 /quit, /exit                   leave (or Ctrl+D)
 Ctrl+C stops an answer; Alt+Enter starts a new line."""
@@ -105,6 +108,8 @@ class Repl:
                 self._set_context(argument.strip())
             case "/steer":
                 self._steer(argument)
+            case "/power":
+                self._set_power(argument.removesuffix("%").strip())
             case "/read":
                 self._say(read_text(_required(word, argument.strip())))
             case _:
@@ -127,6 +132,15 @@ class Repl:
         self._loaded = loaded
         self._start()
         print(f"context: {loaded.context_length} tokens; the chat starts afresh")
+
+    def _set_power(self, argument: str) -> None:
+        if argument:
+            percent = int(argument) if argument.isdecimal() and len(argument) <= MAX_DIGITS else 0
+            if not 1 <= percent <= FULL_POWER_PERCENT:
+                raise UsageError(f"/power {argument}: expected a number of percent from 1 to {FULL_POWER_PERCENT}")
+            self._engine.power_percent = percent
+            self._loaded = replace(self._loaded, settings=replace(self._loaded.settings, power=percent))
+        print(f"power: {self._engine.power_percent} %")
 
     def _steer(self, argument: str) -> None:
         """The chat goes on; all of it is read again, because states under another steering are of no use."""

@@ -60,7 +60,7 @@ def command(
         context, tokenizer = loaded.context_length, loaded.tokenizer()
         asked = [(replace(case, context=context), prompt_of(case, again, tokenizer, context)) for case in cases]
     count = min(top, loaded.transformer.config.vocab_size)
-    made = [golden_case(loaded.transformer, case, ids, loaded.chunk_tokens, count) for case, ids in asked]
+    made = [golden_case(loaded.paced, case, ids, loaded.chunk_tokens, count) for case, ids in asked]
     about = f"Likeliest tokens of {loaded.gguf.paths[0].name}, by `whitedwarf score golden`."
     write_text(out, golden_text(made, about))
     print(f"{out}: {len(made)} cases")

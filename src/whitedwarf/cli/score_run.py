@@ -88,7 +88,7 @@ def _scores(loaded: LoadedModel, cases: list[Forcing], part: ScorePart) -> list[
     part.begin(found)
     known = {score.id for score in found}
     progress = ProgressLine()
-    for score in measured(loaded.transformer, [case for case in cases if case.id not in known], loaded.chunk_tokens):
+    for score in measured(loaded.paced, [case for case in cases if case.id not in known], loaded.chunk_tokens):
         part.add(score)
         found.append(score)
         if progress.is_terminal or len(found) % 10 == 0:

@@ -86,9 +86,9 @@ def _verdicts(
     tokens = ByteTokens(tokenizer)
     for case, ids in chosen:
         if isinstance(case, VectorCase):
-            yield check_official(loaded.transformer, tokens, case, ids, chunk, max_delta)
+            yield check_official(loaded.paced, tokens, case, ids, chunk, max_delta)
         else:
-            yield check_golden(loaded.transformer, case, ids, chunk)
+            yield check_golden(loaded.paced, case, ids, chunk)
 
 
 def prompt_of(case: VectorCase | GoldenCase, file: Path, tokenizer: Tokenizer, context_length: int) -> Ids:

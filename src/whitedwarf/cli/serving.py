@@ -52,7 +52,7 @@ from whitedwarf.weights.streaming_text import streaming_line
 def serve_model(serve: ServeSettings, settings: ModelSettings, steering: SteeringSettings = DEFAULT_STEERING) -> int:
     """Serve until a signal; 0 after an orderly end."""
     enter(serve.chdir)
-    check_script(serve, steering)
+    check_script(serve, steering, settings)
     keys = None if serve.api_key_file is None else ApiKeys.from_file(serve.api_key_file)
     disk_limits(serve)  # contradictions are told at once
     wish = steering_wish(steering)
@@ -125,6 +125,7 @@ def _serve_loaded(place: _Place, wish: SteeringWish | None) -> None:
         note(prefixes_line(serve, None if store is None else store.stats))
         facts = replace(
             _facts(serve, loaded.gguf),
+            power_percent=loaded.settings.power,
             backend=loaded.transformer.ops.name,
             steering=None if wish is None else steering_facts(wish, loaded),
             is_running=lambda: engine.is_running,
@@ -154,7 +155,6 @@ def _facts(serve: ServeSettings, gguf: GgufFile) -> Facts:
         file_name=gguf.paths[0].name,
         total_slots=serve.parallel,
         max_waiting=serve.max_waiting,
-        power_percent=serve.power,
     )
 
 
@@ -201,7 +201,7 @@ def _engine(loaded: LoadedModel, serve: ServeSettings, store: DiskPrefixes | Non
         max_parallel=serve.parallel,
         max_waiting=serve.max_waiting,
         prefix_budget_bytes=serve.kv_ram_mb << 20,
-        power_percent=serve.power,
+        power_percent=loaded.settings.power,
         store=store,
     )
 

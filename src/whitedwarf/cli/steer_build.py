@@ -138,7 +138,7 @@ def _activations(loaded: LoadedModel, prompts: list[list[int]], component: Compo
     for number, ids in enumerate(prompts, 1):
         if progress.is_terminal or number % LOGGED_EVERY == 0:
             progress.show(f"prompt {number}/{len(prompts)}")
-        found.append(last_row(loaded.transformer, ids, component, loaded.chunk_tokens))
+        found.append(last_row(loaded.paced, ids, component, loaded.chunk_tokens))
     progress.clear()
     return np.array(found)
 

@@ -126,7 +126,7 @@ def _tried(loaded: LoadedModel, scale: float, cases: list[Case], answer_tokens: 
     for number, (case, text) in enumerate(zip(cases, texts, strict=True), 1):
         if progress.is_terminal or number == 1:
             progress.show(f"scale {scale:g}: prompt {number}/{len(cases)}")
-        outcome = judged(loaded.transformer, case, loaded.chunk_tokens)
+        outcome = judged(loaded.paced, case, loaded.chunk_tokens)
         yield Row(scale, case, outcome, text)
     progress.clear()
 

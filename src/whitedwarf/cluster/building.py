@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from distributed import Client
+from distributed import Client, KilledWorker
 from distributed.actor import Actor
 
 from whitedwarf.cluster.dask_route import DaskRoute, RemoteStage
@@ -162,4 +162,6 @@ def _raise_failed(waiting: "Sequence[asyncio.Future[Actor]]") -> None:
         if one.done() and (error := one.exception()) is not None:
             if isinstance(error, WhitedwarfError):
                 raise ClusterError(str(error)) from error
+            if isinstance(error, KilledWorker):
+                raise LinkLostError("a member was lost while it loaded its layers") from error
             raise LinkLostError(f"a stage could not be made: {type(error).__name__}: {error}") from error

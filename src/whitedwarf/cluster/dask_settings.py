@@ -5,15 +5,20 @@ no compression, no spilling to disk, no threads for messages: a cluster here is 
 """
 
 import logging
+import sys
 from typing import Any
 
 import dask.config
 
 from whitedwarf.cluster.patience import Patience
 
+TURN_S = 0.0005  # Python's 5 ms are long for a message that waits while a layer is computed (docs/log.md)
+
 
 def apply_settings(patience: Patience, *, is_debug: bool = False) -> None:
-    """Forget what was configured for dask, and set it up as this project wants it."""
+    """Forget what was configured for dask, and set it up as this project wants it; threads of this process take turns
+    more often."""
+    sys.setswitchinterval(TURN_S)
     dask.config.refresh(paths=[], env={})
     dask.config.set(_settings(patience))
     _quieten(is_debug=is_debug)

@@ -12,16 +12,13 @@ from time import monotonic
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from distributed.comm import Comm
 from distributed.comm.core import connect
-from distributed.protocol import to_serialize
 
+from whitedwarf.cluster.boundary import Bytes
 from whitedwarf.cluster.patience import Patience
 
 PIECE_BYTES = 1 << 20  # at 10 s of silence, a line of 100 kB/s is slow and not dead
-_ALIGNMENT = 64
-_PLAIN_READERS = ["dask"]  # of dask's ways to read an object; msgpack is always there, pickle is not among them
 Message = dict[str, Any]
 
 
@@ -59,28 +56,29 @@ class Link:
     def is_closed(self) -> bool:
         return bool(self._comm.closed())
 
-    async def send(self, message: Message, array: npt.NDArray[np.uint8] | None = None) -> None:
+    async def send(self, message: Message, array: Bytes | None = None) -> None:
         """Whole, and before what is sent later; LinkLostError where the other end is known to be gone."""
         async with self._sending:
             if array is None or len(array) <= PIECE_BYTES:
-                await self._write(message if array is None else {**message, "array": to_serialize(array)})
+                await self._write(message if array is None else {**message, "array": array.data})
                 return
             await self._write({**message, "size": len(array)})
             for start in range(0, len(array), PIECE_BYTES):
-                await self._write({"array": to_serialize(array[start : start + PIECE_BYTES])})
+                await self._write({"array": array[start : start + PIECE_BYTES].data})
                 await asyncio.sleep(0)  # others have something to say, too
 
-    async def receive(self) -> tuple[Message, npt.NDArray[np.uint8] | None]:
-        """The next message that says something; LinkLostError at the end, whatever its reason."""
+    async def receive(self) -> tuple[Message, Bytes | None]:
+        """The next message that says something, and an array of its own; LinkLostError at the end, whatever its
+        reason."""
         while "pulse" in (message := await self._read()):
             pass
-        size = message.pop("size", 0)
-        if "array" in message or not size:
-            return message, _aligned(message.pop("array", None))
+        size, array = message.pop("size", 0), message.pop("array", None)
+        if not size:
+            return message, None if array is None else np.frombuffer(bytearray(array), np.uint8)
         whole, filled = np.empty(size, np.uint8), 0
         while filled < size:
             piece = (await self._read())["array"]
-            whole[filled : filled + len(piece)] = piece
+            whole[filled : filled + len(piece)] = np.frombuffer(piece, np.uint8)
             filled += len(piece)
             await asyncio.sleep(0)  # what is there already is read without a pause, and others wait
         return message, whole
@@ -105,7 +103,7 @@ class Link:
 
     async def _read(self) -> Message:
         try:
-            message: Message = await self._comm.read(deserializers=_PLAIN_READERS)
+            message: Message = await self._comm.read(deserializers=())
         except OSError as error:
             raise LinkLostError(self._lost or f"{self.peer}: {_reason(error)}") from error
         except (TypeError, ValueError) as error:  # nothing that a Link sends
@@ -129,11 +127,6 @@ class Link:
         async with self._sending:
             with contextlib.suppress(LinkLostError):  # `receive` tells it
                 await self._write({"pulse": True})
-
-
-def _aligned(array: npt.NDArray[np.uint8] | None) -> npt.NDArray[np.uint8] | None:
-    """Where numbers of any width may be seen in it: a small array lies anywhere in its message."""
-    return array.copy() if array is not None and array.ctypes.data % _ALIGNMENT else array
 
 
 def _reason(error: OSError) -> str:

@@ -94,4 +94,4 @@ class ClusterArrays:
         trail = Trail.at(ROLLBACK_TOKENS, len(history), history.last_hash)
         for layer in range(home.local.held.stop, len(layers)):
             home.line.call(layer, "scatter", remote.number, layer, self.kind, layers[layer], trail, home.steering)
-        return ClusterSnapshot(home, history, 0, local, remote)
+        return ClusterSnapshot(home, history, 0, local, remote, home.fullest)

@@ -90,8 +90,9 @@ class ClusterModel:
             self.home.line.close()
 
     def forward(self, spans: Sequence[Span], observe: Observer | None = None) -> list[Logits]:
-        """Run all spans in one pass; see model/base.py. ClusterError when the cluster cannot, Cancelled when nobody
-        wants it any longer."""
+        """Run all spans in one pass; see model/base.py. ClusterError when the cluster cannot; Cancelled when nobody
+        wants it any longer, with the states where they were or, if the work was under way already, where it takes them.
+        """
         if observe is not None:
             raise UsageError("layers on other machines cannot be looked into: run this with the whole model here")
         passage = _Passage(self, tuple(spans), tuple(self._own(span) for span in spans))
@@ -164,22 +165,32 @@ class _Passage:
 
     def run(self) -> list[Logits]:
         starts = [state.position for state in self.states]
-        for state in self.states:
-            if (failure := state.failure) is not None:  # of a piece that nobody waited for
-                state.failure = None
-                raise failure
+        self._raise_earlier_failure()
         for attempt in range(MOST_ATTEMPTS):
             with self._rewound_if_it_fails(starts):
                 try:
-                    return self._attempt(starts)
+                    logits = self._attempt(starts)
                 except (RouteBroken, HashMismatch) as error:
+                    self._raise_earlier_failure()
                     if attempt + 1 == MOST_ATTEMPTS:
                         raise ClusterError(f"the cluster failed {MOST_ATTEMPTS} times at the same: {error}") from error
                     for state, start in zip(self.states, starts, strict=True):
                         state.rewind(start)
+                    continue
+            if logits is None:
+                raise Cancelled("cancelled while other machines were computing")
+            return logits
         raise AssertionError("the last attempt returns or raises")
 
-    def _attempt(self, starts: Sequence[int]) -> list[Logits]:
+    def _raise_earlier_failure(self) -> None:
+        """Of a piece that nobody waited for."""
+        for state in self.states:
+            if (failure := state.failure) is not None:
+                state.failure = None
+                raise failure
+
+    def _attempt(self, starts: Sequence[int]) -> list[Logits] | None:
+        """None when nobody wants the logits any longer: the work goes on."""
         model, line = self.model, self.model.home.line
         for state in self.states:
             model.bring_up_to_date(state, self._is_cancelled)
@@ -190,10 +201,14 @@ class _Passage:
             state.extend(span.ids)
             pieces.append(Piece(start, span.ids, span.logits))
         flight = model.fly(self.states, pieces)
-        if all(span.logits == "none" for span in self.spans):
+        try:
+            if any(span.logits != "none" for span in self.spans):
+                return self._split(line.result(flight, self._is_cancelled).logits)
             line.settle(line.window - 1, self._is_cancelled)
-            return [np.empty((0, model.config.vocab_size), np.float32) for _ in self.spans]
-        return self._split(line.result(flight, self._is_cancelled).logits)
+        except Cancelled:
+            if any(span.logits != "none" for span in self.spans):
+                return None
+        return [np.empty((0, model.config.vocab_size), np.float32) for _ in self.spans]
 
     def _split(self, logits: Logits | None) -> list[Logits]:
         """The rows span by span."""

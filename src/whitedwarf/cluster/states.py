@@ -8,6 +8,7 @@ machine; what the stages have to be told goes along with the next work.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from whitedwarf.cluster.fullest import HERE_ALONE, Fullest
 from whitedwarf.cluster.history import History
 from whitedwarf.cluster.line import Line, Remote
 from whitedwarf.cluster.work import StageError, StateOrder
@@ -24,6 +25,11 @@ class Home:
     line: Line
     steering: int = 0
 
+    @property
+    def fullest(self) -> Fullest:
+        """What states take of the machine that keeps most of them, on the route that there is now."""
+        return Fullest.of(self.local.config, self.local.held, self.line.stages)
+
     def is_of(self, other: "Home") -> bool:
         """States of one can be used by the other, whatever contexts they allow."""
         return self.line is other.line and self.steering == other.steering
@@ -38,6 +44,7 @@ class ClusterSnapshot:
     rollback_room: int
     local: StateSnapshot | None = None
     remote: Remote | None = None
+    fullest: Fullest = HERE_ALONE
 
     @property
     def position(self) -> int:
@@ -68,19 +75,15 @@ class ClusterSnapshot:
 
     @property
     def own_bytes(self) -> int:
-        """In this process."""
-        return 0 if self.local is None else self.local.own_bytes
+        """On the fullest machine."""
+        return 0 if self.local is None else self.fullest.own_bytes(self.local.own_bytes, self.position)
 
     def shared_bytes(self) -> Mapping[int, int]:
-        return {} if self.local is None else self.local.shared_bytes()
-
-    @property
-    def size_bytes(self) -> int:
-        """In this process."""
-        return 0 if self.local is None else self.local.size_bytes
+        """Likewise, by the buffers here."""
+        return {} if self.local is None else self.fullest.shared_bytes(self.local.shared_bytes())
 
     def _with(self, local: StateSnapshot) -> "ClusterSnapshot":
-        return ClusterSnapshot(self.home, self.history, self.rollback_room, local, self.remote)
+        return ClusterSnapshot(self.home, self.history, self.rollback_room, local, self.remote, self.fullest)
 
     def _order(self, order: StateOrder) -> None:
         if self.is_here:
@@ -97,6 +100,7 @@ class ClusterState:
         self.remote: Remote | None = None
         self.failure: StageError | None = None  # of work that nobody waited for
         self.num_replays = 0  # since work of it last came through
+        self._fullest = HERE_ALONE
         self._oldest = 0  # no position before this one can be returned to
 
     @property
@@ -126,7 +130,7 @@ class ClusterState:
             return ClusterSnapshot(self.home, history, room)
         remote = self.home.line.new_remote("snapshot")
         self.home.line.order(StateOrder("snapshot", self.remote.number, remote.number))
-        return ClusterSnapshot(self.home, history, room, self.local.snapshot(), remote)
+        return ClusterSnapshot(self.home, history, room, self.local.snapshot(), remote, self._fullest)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Become what the snapshot was taken of; any earlier content is dropped."""
@@ -137,6 +141,7 @@ class ClusterState:
         self.remote = None
         if snapshot.is_here and snapshot.local is not None and snapshot.remote is not None:
             self.local.restore(snapshot.local)
+            self._fullest = snapshot.fullest
             self.remote = self.home.line.new_remote("session")
             self.home.line.order(StateOrder("restore", self.remote.number, snapshot.remote.number))
 
@@ -145,6 +150,7 @@ class ClusterState:
         self.local = self.home.local.new_state()
         self.failure = None
         self.remote = self.home.line.new_session(self.home.steering)
+        self._fullest = self.home.fullest
 
     def extend(self, ids: Ids) -> None:
         """Count these as consumed."""
@@ -168,13 +174,9 @@ class ClusterState:
 
     @property
     def own_bytes(self) -> int:
-        """In this process."""
-        return self.local.own_bytes
+        """On the fullest machine."""
+        return self._fullest.own_bytes(self.local.own_bytes, self.position)
 
     def shared_bytes(self) -> Mapping[int, int]:
-        return self.local.shared_bytes()
-
-    @property
-    def size_bytes(self) -> int:
-        """In this process."""
-        return self.local.size_bytes
+        """Likewise, by the buffers here."""
+        return self._fullest.shared_bytes(self.local.shared_bytes())

@@ -135,6 +135,11 @@ class Job:
         else:
             self._draw(logits[-1])
 
+    def give_up(self, span: Span) -> None:
+        """Nobody waited for the end of a pass with `span`; what it will have done is not lost, but for the logits."""
+        if span.state.position > self.session.position:
+            self.session.advance(span.ids, np.empty((0, 0), np.float32))
+
     def end(self, reason: FinishReason, *, stop_id: int | None = None, error: WhitedwarfError | None = None) -> None:
         """Tell the caller; the first call counts. A failed request leaves its session empty."""
         if self.is_ended:

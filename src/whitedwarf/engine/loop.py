@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from enum import StrEnum
 
 from whitedwarf.engine.job import Job
-from whitedwarf.engine.power import FULL_POWER_PERCENT, rest_s
+from whitedwarf.engine.power import FULL_POWER_PERCENT, Duty, Kind
 from whitedwarf.engine.prefix import Prefixes
 from whitedwarf.engine.request import FinishReason
 from whitedwarf.engine.scheduler import Limits, admissions, next_batch
@@ -26,7 +26,7 @@ from whitedwarf.errors import (
     OutOfMemoryError,
     WhitedwarfError,
 )
-from whitedwarf.model.base import Logits, Model, Span
+from whitedwarf.model.base import Logits, Model, PaceableModel, Span, is_reading
 
 log = logging.getLogger(__name__)
 
@@ -48,8 +48,10 @@ class Loop:
         self._prefixes = prefixes
         self._limits = limits
         self._max_waiting = max_waiting
-        self.power_percent = FULL_POWER_PERCENT  # read after every batch, set from any thread
+        self.power_percent = FULL_POWER_PERCENT  # read in every rest, set from any thread
         self.is_paused = False  # likewise
+        self._duty = Duty(time.monotonic)
+        self._kind = Kind.DECODE  # of the last pass
         self._changed = threading.Condition()  # guards everything below
         self._waiting: list[Job] = []
         self._running: list[Job] = []  # changed by the engine thread only
@@ -103,9 +105,10 @@ class Loop:
             while self._has_work():
                 self._end_cancelled()
                 self._start_waiting()
-                began_s = time.monotonic()
-                self._run_batch()
-                self._rest(time.monotonic() - began_s)
+                self._duty.begin()
+                if (kind := self._run_batch()) is not None:
+                    self._duty.worked(kind)
+                self._rest()
             self._prefixes.close()
             self._stop(EngineClosedError("the engine is closed"))
         except BaseException as error:
@@ -159,24 +162,27 @@ class Loop:
         except Exception as error:  # the model's own code: what it may raise is not ours to know
             _fail([job], error, "could not make room for a new sequence")
 
-    def _run_batch(self) -> None:
+    def _run_batch(self) -> Kind | None:
+        """What kind of work it was, if any."""
         jobs = {job.key: job for job in self._running if not job.is_ended}
         limits = self._limits.in_time(self._token_s, is_alone=len(jobs) == 1 and not self._waiting)
         shares = next_batch([job.candidate for job in jobs.values()], limits)
         batch = [(jobs[share.key], jobs[share.key].span(share.num_tokens)) for share in shares]
+        spans = [span for _, span in batch]
         if batch:
             self._num_batches += 1
-            self._forward([job for job, _ in batch], [span for _, span in batch], limits.chunk_tokens)
+            self._forward([job for job, _ in batch], spans, limits.chunk_tokens)
         with self._changed:
             self._sweep()
+        return self._kind if batch else None
 
     def _forward(self, jobs: Sequence[Job], spans: Sequence[Span], piece_tokens: int) -> None:
         began_s, num_rows = time.monotonic(), sum(len(span.ids) for span in spans)
         try:
-            results = _run(self._model, spans)
+            results = self._pass(jobs, spans)
         except Cancelled:  # all of them: they end before the next batch
-            for job in jobs:
-                job.session.drop()
+            for job, span in zip(jobs, spans, strict=True):
+                job.give_up(span)
             return
         except Exception as error:  # the model's own code: what it may raise is not ours to know
             _fail(jobs, error, f"failed on a batch of {num_rows} tokens")
@@ -189,21 +195,45 @@ class Loop:
             except Exception as error:  # e.g. no finite logit: this request's trouble, not its companions'
                 _fail([job], error, "gave logits that no token can be drawn from")
 
-    def _rest(self, work_s: float) -> None:
+    def _pass(self, jobs: Sequence[Job], spans: Sequence[Span]) -> list[Logits]:
+        model, is_full = self._model, self.power_percent == FULL_POWER_PERCENT
+        if not is_full and is_reading(spans) and isinstance(model, PaceableModel):
+            self._kind = Kind.REST_OF_READ
+            results = model.forward_at_pace(spans, lambda layer: self._rest_in_pass(layer, jobs))
+        else:
+            self._kind = Kind.READ if is_reading(spans) else Kind.DECODE
+            results = model.forward(spans)
+        if len(results) != len(spans):
+            raise BackendError(f"expected logits of {len(spans)} spans, got {len(results)}")
+        return results
+
+    def _rest_in_pass(self, layer: int, jobs: Sequence[Job]) -> None:
+        """After a layer. While one of the pass is cancelled, or the engine closes in haste, the pass has to come to its
+        end first: what is left of the rests is rested after it, where both are heard.
+        """
+        self._duty.worked(layer)
+        while self._closing is not Closing.CANCEL and not any(job.generation.is_cancelled for job in jobs):
+            if (left_s := self._duty.left_s(self.power_percent)) <= 0:
+                break
+            with self._changed:
+                self._changed.wait(min(left_s, CANCEL_STEP_S))
+        self._duty.rested(self.power_percent)
+
+    def _rest(self) -> None:
         """Do nothing for a while, but hear cancels, other settings, and that the engine closes in haste.
 
         A pause is a rest without an end, unless nothing runs or the engine closes.
         """
-        began_s = time.monotonic()
         while self._closing is not Closing.CANCEL:
-            left_s = began_s + rest_s(work_s, self.power_percent) - time.monotonic()
+            left_s = self._duty.left_s(self.power_percent)
             if self.is_paused and self._closing is None and self._running:
                 left_s = CANCEL_STEP_S
             if left_s <= 0:
-                return
+                break
             with self._changed:
                 self._changed.wait(min(left_s, CANCEL_STEP_S))
             self._end_cancelled()
+        self._duty.rested(self.power_percent)
 
     def _sweep(self) -> None:
         """Let go of ended requests, and of their states."""
@@ -217,13 +247,6 @@ class Loop:
             for job in (*self._waiting, *self._running):
                 job.end(FinishReason.ERROR, error=_copy(closed))
             self._sweep()
-
-
-def _run(model: Model, spans: Sequence[Span]) -> list[Logits]:
-    results = model.forward(spans)
-    if len(results) != len(spans):
-        raise BackendError(f"expected logits of {len(spans)} spans, got {len(results)}")
-    return results
 
 
 def _fail(jobs: Sequence[Job], cause: Exception, what: str) -> None:

@@ -5,7 +5,7 @@ The engine codes against these Protocols; Transformer is the real thing, tests h
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,8 @@ import numpy.typing as npt
 Ids = npt.NDArray[np.int32]
 Logits = npt.NDArray[np.float32]
 LogitRows = Literal["none", "last", "all"]
+Pace: TypeAlias = Callable[[int], None]
+"""Called with the number of each layer once its rows have been computed, not only begun; it may take its time."""
 
 
 class Held(Protocol):
@@ -80,6 +82,11 @@ class Span:
     is_cancelled: Callable[[], bool] = never
 
 
+def is_reading(spans: Sequence[Span]) -> bool:
+    """Whether a pass of these reads some of a prompt; else it decodes a token of each sequence."""
+    return any(len(span.ids) > 1 for span in spans)
+
+
 class ModelSize(Protocol):
     @property
     def vocab_size(self) -> int: ...
@@ -96,6 +103,14 @@ class Model(Protocol):
     def forward(self, spans: Sequence[Span]) -> list[Logits]:
         """Run all spans in one pass -> per span the wanted logits (0, 1 or n, vocab).
 
-        States advance together at the end. If it raises, the states of these spans must be dropped. Cancelled: it had
-        to wait, and all spans were cancelled meanwhile.
+        States advance together at the end. If it raises, the states of these spans must be dropped. Only not after
+        Cancelled: it had to wait, and all spans were cancelled meanwhile; all states have advanced then, or none has.
         """
+
+
+@runtime_checkable
+class PaceableModel(Protocol):
+    """A model that can rest between its layers."""
+
+    def forward_at_pace(self, spans: Sequence[Span], pace: Pace) -> list[Logits]:
+        """As Model.forward, bit by bit, with `pace` after each layer. For passes that read: see `is_reading`."""

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from whitedwarf.errors import UsageError
-from whitedwarf.model.base import Ids, Span
+from whitedwarf.model.base import Ids, Pace, Span
 from whitedwarf.model.rope import Rope, Turns
 from whitedwarf.model.state import SequenceState
 from whitedwarf.ops.base import FloatArray, IntArray, Ops
@@ -64,6 +64,7 @@ class Batch:
     wanted: tuple[range, ...]  # rows whose logits are wanted, span by span
     observe: Observer | None = None
     entering: FloatArray | None = None  # (n, S, D) numpy's: the streams after the layers before ours
+    pace: Pace | None = None
 
     @classmethod
     def of(
@@ -109,7 +110,7 @@ class Batch:
     @property
     def is_decode(self) -> bool:
         """See ops/base.py, Pass. What enters from elsewhere is not among the numbers that a recording finds."""
-        if self.observe is not None or self.entering is not None:
+        if self.observe is not None or self.entering is not None or self.pace is not None:
             return False
         return all(part.num_tokens == len(rows) == 1 for part, rows in self._pairs)
 
@@ -124,6 +125,12 @@ class Batch:
     @property
     def _pairs(self) -> Iterator[tuple[Part, range]]:
         return zip(self.parts, self.wanted, strict=True)
+
+    def end_layer(self, layer: int, rows: FloatArray | None) -> None:
+        """Let the pace have its time, when the layer's last `rows` have been computed."""
+        if self.pace is not None and rows is not None:
+            self.ops.host(rows[:1])  # which waits for the device
+            self.pace(layer)
 
     def watch(self, name: str, layer: int, rows: Any) -> None:
         """Show rows to the observer, if there is one: a copy, because operations may use their memory again."""

@@ -11,7 +11,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from whitedwarf.model.base import Logits, Span
+from whitedwarf.model.base import Logits, Pace, Span
 from whitedwarf.model.batch import Batch, Observer
 from whitedwarf.model.config import ModelConfig
 from whitedwarf.model.layer import Layer, Streams
@@ -83,12 +83,16 @@ class Transformer:
         """Of the layers that are here."""
         return SequenceState(self.config, self.config.hp.compress_ratios, self.ops.memory, self.held)
 
-    def forward(self, spans: Sequence[Span], observe: Observer | None = None) -> list[Logits]:
+    def forward(self, spans: Sequence[Span], observe: Observer | None = None, pace: Pace | None = None) -> list[Logits]:
         """Run all spans in one pass; see model/base.py. ValueError where only a part of the model is here."""
         if self.embedding is None or self.head is None:
             raise ValueError(f"{self._part_text}: run a pass with `forward_part`")
-        batch = self._batch(spans, observe)
+        batch = replace(self._batch(spans, observe), pace=pace)
         return self._split(batch, self.ops.passing(self._logits, batch))
+
+    def forward_at_pace(self, spans: Sequence[Span], pace: Pace) -> list[Logits]:
+        """See model/base.py, PaceableModel."""
+        return self.forward(spans, pace=pace)
 
     def forward_part(self, spans: Sequence[Span], entering: FloatArray | None = None) -> Passed:
         """Run all spans through the layers that are here. States advance together at the end.
@@ -124,6 +128,7 @@ class Transformer:
         open_streams = Streams(self._entering(batch))
         for layer in self.layers:
             open_streams = layer.forward(open_streams, batch)
+            batch.end_layer(layer.index, open_streams.added)
         streams = open_streams.whole(self.ops)
         batch.watch("streams", self.held.stop, streams)
         return streams

@@ -32,7 +32,7 @@ from whitedwarf.prompt.tokenizer import Tokenizer
 
 _TOLD = r"<tool_result>(Tool result \d+ \(\w*\):\n)?({}</tool_result>|Tool error: the result has \d)"
 _AT_ANY_TIME = (Notice, QueueChanged, Compacting, SessionChanged)
-PATIENCE_S = 5.0
+PATIENCE_S = 30.0
 
 
 def check_turns(events: Sequence[Event]) -> None:

@@ -47,7 +47,7 @@ from whitedwarf.prompt.encode import ModelVersion
 from whitedwarf.prompt.tokenizer import Tokenizer
 
 E = TypeVar("E")
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 SHORT = AgentSettings(thinking=Thinking.NONE, system="You help.")
 THINKING = replace(SHORT, thinking=Thinking.HIGH)
 Match = Callable[[Event], bool]

@@ -88,7 +88,7 @@ def test_behind_a_whole_call_that_is_not_closed_the_call_is_not_run(play: Play) 
 def test_while_a_tool_runs_it_ends_and_the_other_calls_are_not_run_and_all_is_told(play: Play) -> None:
     def waits(arguments: Arguments, running: Running) -> Outcome:
         running.tell("waiting")
-        assert running.interrupted.wait(20)
+        assert running.interrupted.wait(60)
         return Outcome("stopped early")
 
     slow, echo = Echo("slow", waits), Echo()
@@ -124,7 +124,7 @@ class Waiting:
 
     def ask(self, question: Question) -> Consent:
         self.asked.append(question)
-        assert self.interrupted.wait(20)
+        assert self.interrupted.wait(60)
         return self._answer
 
 

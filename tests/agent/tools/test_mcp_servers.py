@@ -63,15 +63,15 @@ def test_a_server_over_stdio_gives_its_tools() -> None:
 
 
 def test_an_interrupt_and_a_limit_end_the_wait() -> None:
-    with running(STDIO, call_s=2.0) as (tools, _):
+    with running(STDIO, call_s=4.0) as (tools, _):
         interrupted = threading.Event()
         threading.Timer(0.3, interrupted.set).start()
         began_s = time.monotonic()
         with pytest.raises(ToolError, match="interrupted"):
-            call(tools["mcp__small__sleep"], Running(interrupted=interrupted), seconds=1)
-        assert time.monotonic() - began_s < 1
+            call(tools["mcp__small__sleep"], Running(interrupted=interrupted), seconds=3)
+        assert time.monotonic() - began_s < 3
         with pytest.raises(ToolError):
-            call(tools["mcp__small__sleep"], seconds=4)
+            call(tools["mcp__small__sleep"], seconds=8)
 
 
 def test_a_server_that_dies_costs_its_own_tools_only() -> None:
@@ -158,7 +158,7 @@ def test_a_server_that_is_still_starting_is_given_up_at_the_end(tmp_path: Path) 
         time.sleep(0.05)
     began_s = time.monotonic()
     here.close()
-    assert time.monotonic() - began_s < 9
+    assert time.monotonic() - began_s < 60
     assert not psutil.pid_exists(int(note.read_text()))
     assert here.tools() == []
 

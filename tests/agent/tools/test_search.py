@@ -163,7 +163,7 @@ def test_files_of_the_kernel_hold_nothing_up(tmp_path):
         found(tmp_path, "needle", path=path, time_limit_s=5.0)
         with contextlib.suppress(ToolError):
             Workspace(tmp_path).read(path)
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 60
 
 
 def test_a_catastrophic_pattern_is_ended_and_what_was_found_before_is_told(tmp_path):
@@ -171,7 +171,7 @@ def test_a_catastrophic_pattern_is_ended_and_what_was_found_before_is_told(tmp_p
     (tmp_path / "b").write_text("a" * 200 + "!\n")
     began = time.monotonic()
     text = found(tmp_path, "^(a+)+$", mode="regex", time_limit_s=1.0)
-    assert time.monotonic() - began < 8
+    assert time.monotonic() - began < 18
     assert text.startswith("1 match ")
     assert "a\n  1 aaa\n[not everything was searched: it took too long; search fewer files" in text
 
@@ -185,7 +185,7 @@ def test_an_interruption_ends_it(tmp_path, mode):
         running.interrupted.wait()
     began = time.monotonic()
     text = found(tmp_path, "(a+)+$", running, mode=mode)
-    assert time.monotonic() - began < 8
+    assert time.monotonic() - began < 18
     assert "not everything was searched: the user interrupted it" in text
 
 

@@ -13,7 +13,7 @@ from whitedwarf.agent.tui.cockpit import ScreenSettings
 from whitedwarf.agent.tui.editor import Editor
 from whitedwarf.agent.tui.log_view import LogView
 
-PATIENCE_S = 20
+PATIENCE_S = 60
 SETTINGS = ScreenSettings(model="DeepSeek V4 Flash", workspace="/home/ada/app")
 Steps = Callable[["Screen"], Awaitable[None]]
 

@@ -162,7 +162,7 @@ def test_who_waits_is_refused_when_the_screen_goes() -> None:
         threading.Event().wait(0.01)
     questions.close()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert answers == [Consent.NO] * 3
 
 

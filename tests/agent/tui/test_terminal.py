@@ -15,7 +15,7 @@ import agent.tui.terminal_app as terminal_app
 import whitedwarf
 
 TMUX = shutil.which("tmux")
-PATIENCE_S = 30
+PATIENCE_S = 60
 pytestmark = pytest.mark.skipif(TMUX is None, reason="needs tmux (Debian: apt install tmux)")
 
 

@@ -15,7 +15,7 @@ from whitedwarf.evals.exam import Exam, Phase
 from whitedwarf.evals.target import NoMoreQuestionsError
 from whitedwarf.evals.tui.app import ExamApp, show
 
-PATIENCE_S = 20
+PATIENCE_S = 60
 Steps = Callable[["Screen"], Awaitable[None]]
 
 

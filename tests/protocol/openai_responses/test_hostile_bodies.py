@@ -19,7 +19,7 @@ from whitedwarf.protocol.policy import OFFICIAL, Policy, local
 POLICIES = [OFFICIAL, local(ModelVersion.V4), local(ModelVersion.V41)]
 OFTEN = settings(max_examples=1000, deadline=None, suppress_health_check=list(HealthCheck))
 MANY = 20_000
-LONG_S = 8.0  # a machine that does other things too; a mistake here takes minutes
+LONG_S = 30.0  # of the processor, for what takes one second; what is quadratic takes minutes
 
 
 def answered(body: Any, policy: Policy) -> str | None:
@@ -100,6 +100,6 @@ LONG_BODIES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", LONG_BODIES)
 def test_a_long_body_takes_no_longer_than_its_length(name: str, policy: Policy) -> None:
     body = LONG_BODIES[name] | {"model": "DeepSeek-V4.1-Flash"}
-    begin = time.perf_counter()
+    begin = time.process_time()
     answered(body, policy)
-    assert time.perf_counter() - begin < LONG_S
+    assert time.process_time() - begin < LONG_S

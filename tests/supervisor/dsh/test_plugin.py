@@ -172,10 +172,10 @@ def test_wrong_options_are_told_and_their_defaults_used(
 
 
 def test_leaving_takes_less_than_dsh_allows(run: Any, stand_in: StandIn, dsh: Dsh) -> None:
-    stand_in.behave(unload_s=20)
+    stand_in.behave(unload_s=60)
     run(stand_in.options, UP)
     (asked,) = stand_in.notes("post")
-    assert time.monotonic() - asked["at_s"] < 10
+    assert time.monotonic() - asked["at_s"] < 30
     assert "on exit: the supervisor was asked and has not finished yet" in log_of(
         dsh
     )  # not cut short by DSH, after 5 s
@@ -213,7 +213,7 @@ def test_a_supervisor_that_was_told_to_end_stays_ended(stand_in: StandIn, dsh: D
 
 
 def end_once_used(stand_in: StandIn, dsh: Dsh, how: signal.Signals) -> None:
-    deadline_s = time.monotonic() + 30
+    deadline_s = time.monotonic() + 60
     while "uses the supervisor" not in log_of(dsh):
         assert time.monotonic() < deadline_s
         time.sleep(0.02)
