@@ -320,16 +320,15 @@ def test_a_prompt_needs_one_slot_to_pass_through_and_leaves_later_layers_the_res
     assert sum(cache.slot(1, expert) is not None for expert in (5, 6, 7)) == 2
 
 
-def test_what_is_expected_is_let_in_over_colder_ones_until_its_layer_picks() -> None:
-    cache = cache_of(1, layers=3)
+def test_what_is_expected_is_let_in_over_the_coldest_and_goes_last_until_its_layer_picks() -> None:
+    cache = cache_of(2, layers=3)
     for _ in range(3):
         run(cache, 0, 1)
+    run(cache, 0, 2)
+    assert cache.expect(1, 4) == Load(4, 1, (0, 2))
     assert cache.expect(1, 4) is None
-    cache.heat[1, 4] = 2.5
-    assert cache.expect(1, 4) == Load(4, 0, (0, 1))
-    assert cache.expect(1, 4) is None
-    cache.heat[2, 4] = 2.2
-    assert cache.expect(2, 4) is None
-    cache.pick(1, [3])
-    assert cache.expect(2, 4) == Load(4, 0, (1, 4))
-    assert cache.traffic.hits + cache.traffic.misses == 3
+    assert cache.expect(2, 4) == Load(4, 0, (0, 1))
+    assert cache.expect(2, 5) is None  # they do not drive each other out
+    assert run(cache, 0, 3).slots == {3: 1}  # but whoever is needed now does
+    cache.pick(2, [3])
+    assert cache.expect(1, 6) == Load(6, 0, (2, 4))

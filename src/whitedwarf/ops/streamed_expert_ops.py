@@ -20,7 +20,7 @@ from whitedwarf.gguf.names import canonical_name
 from whitedwarf.gguf.reader import GgufFile
 from whitedwarf.ops.base import A, ExpertWeights, FloatArray, IntArray, RouterWeights, Weight
 from whitedwarf.ops.cpu import CpuOps, ScatteredWeight
-from whitedwarf.ops.foresight import Foresight
+from whitedwarf.ops.foresight import Clock, Foresight
 from whitedwarf.ops.streamed_table import StreamedTable
 from whitedwarf.weights.direct_reader import DirectReader
 from whitedwarf.weights.expert_extents import Extent, tensor_extent
@@ -54,6 +54,7 @@ class StreamedExpertOps(CpuOps):
         }
         self._layer_of: dict[int, int] = {}  # id of a layer's gate matrix, or of its router -> layer
         self._held: list[Weight] = []  # so that their ids stay their own
+        self._clock = Clock()
         self._ids: IntArray = np.empty(0, np.int32)  # of the rows that were routed last
 
     def weight(self, tensor: Tensor) -> Weight:
@@ -102,9 +103,11 @@ class StreamedExpertOps(CpuOps):
         layer = self._layer_of[id(routed.gate)]
         missing = set(experts.reshape(-1).tolist())
         self.foresight.judge(layer, missing, len(x))
-        sums = self.no_sums(x)
+        sums, clock = self.no_sums(x), self._clock
+        clock.working(is_new=layer == self.foresight.layers[0])
         with closing(self.store.rounds(layer, experts)) as rounds:
             for number, held in enumerate(rounds):
+                clock.waiting()
                 if not number:  # behind what this layer itself has to wait for
                     self.foresight.look_ahead(layer, x, self._ids)
                 _place(routed, held)
@@ -112,6 +115,8 @@ class StreamedExpertOps(CpuOps):
                 missing.difference_update(held.experts)
                 picked = experts if is_all else _among(experts, held.experts, routed.gate.shape[0])
                 self.add_experts(sums, x, picked, weights, routed, None if missing else shared)
+                clock.working()
+        self.foresight.spent(*clock.read())
         return sums.values
 
     def _expert_weight(self, tensor: Tensor) -> Weight:

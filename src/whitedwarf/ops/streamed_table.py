@@ -32,6 +32,9 @@ class StreamedTable:
     def rows(self, ids: IntArray) -> ByteArray:
         """(n, row_bytes). ModelReadError."""
         wanted = ids.tolist()
+        if len(wanted) == 1 and (row := self.kept.get(wanted[0])) is not None:
+            self.kept.move_to_end(wanted[0])
+            return row[None]
         found = {row: self.kept[row] for row in set(wanted) & self.kept.keys()}
         missing = sorted(set(wanted) - found.keys())
         for first in range(0, len(missing), ROWS_AT_A_TIME):

@@ -9,7 +9,6 @@ coldest goes first, among equals the one not used for the longest time. A pass o
 as 16 tokens, so that what is picked afterwards counts again soon. Knows no bytes, no device and no file.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -135,13 +134,13 @@ class ExpertCache:
         return self._fetch(fetch.layer, fetch.left, admission, most_loads)
 
     def expect(self, layer: int, expert: int) -> Load | None:
-        """Let an expert in that will probably be picked next, over one that is colder even so; None where none is.
+        """Let an expert in that will probably be picked next, over the coldest, as if it was; None where there is none.
 
-        Until its layer picks, it is as hot as if it had been picked already. Counts as a load, not as needed.
+        Until its layer picks, all others go before it. Counts as a load, not as needed.
         """
         pool = self._pools[self.layer_pools[layer]]
         slot = pool.lowest()
-        if slot is None or (layer, expert) in self._places or pool.rank[slot] >= self.heat[layer, expert] + 1:
+        if slot is None or (layer, expert) in self._places or pool.is_expected[slot]:
             return None
         self._clock += 1
         load = self._put(layer, expert, slot, pool, is_passing=False)
@@ -267,7 +266,7 @@ class ExpertCache:
         return Load(expert, slot, victim)
 
 
-_EMPTY, _PASSING, _HELD = -2.0, -1.0, np.inf  # ranks beside heat: what is lowest goes first
+_EMPTY, _PASSING, _EXPECTED, _HELD = -2.0, -1.0, 1e300, np.inf  # ranks beside heat: what is lowest goes first
 
 
 class _Pool:
@@ -298,8 +297,10 @@ class _Pool:
             self.rank[slot] = _HELD
         elif owner is None:
             self.rank[slot] = _EMPTY
+        elif self.is_expected[slot]:
+            self.rank[slot] = _EXPECTED
         else:
-            self.rank[slot] = _PASSING if self.is_passing[slot] else heat[owner] + self.is_expected[slot]
+            self.rank[slot] = _PASSING if self.is_passing[slot] else heat[owner]
 
     def exchange(self, slot: int, heat: npt.NDArray[np.float64]) -> None:
         """Who passes through may stay for a colder one, who passes then: of the layers that the pass has behind it.
@@ -340,6 +341,9 @@ def _counted(picked: npt.ArrayLike) -> Mapping[int, int]:
     """How often each expert was picked, in the order of their numbers."""
     flat = np.asarray(picked).reshape(-1)
     if len(flat) <= _FEW:
-        return dict(sorted(Counter(flat.tolist()).items()))
+        few: dict[int, int] = {}
+        for expert in sorted(flat.tolist()):
+            few[expert] = few.get(expert, 0) + 1
+        return few
     counts = np.bincount(flat)
     return {int(expert): int(counts[expert]) for expert in np.flatnonzero(counts)}
