@@ -21,7 +21,7 @@ def test_doctor_tells_what_would_be_used(in_process: InProcess) -> None:
     assert (code, err) == (0, "")
     labels = [line.split()[0] for line in out.splitlines()]
     machine = ["whitedwarf", "cpu", "cores", "memory", "limit"]
-    assert labels == [*machine, *["backend"] * len(BACKENDS), "model", "plan", "context"]
+    assert labels == [*machine, *["backend"] * len(BACKENDS), "model", "plan", "streaming", "context"]
     assert "nano" in out
     assert ": used; " in out
 
