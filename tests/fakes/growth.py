@@ -7,8 +7,8 @@ from typing import TypeVar
 
 Of = TypeVar("Of")
 
-TIMES = 4  # larger: in proportion takes 4 times as long, as the square 16 times
-WITHIN = 8.0  # far from both
+TIMES = 16  # larger: in proportion takes 16 times as long, as the square 256 times
+WITHIN = 64.0  # far from both: what is large leaves the caches and its pages are new, which costs some times more
 SHORTEST_S = 0.01  # what takes less says nothing
 TRIES = 6
 

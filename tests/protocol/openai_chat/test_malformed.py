@@ -25,8 +25,8 @@ from whitedwarf.protocol.policy import OFFICIAL, Policy, local
 Convert = Callable[[Any, Policy], Converted[Any]]
 CONVERTS: list[Convert] = [chat.convert, completions.convert]
 POLICIES = [OFFICIAL, local(ModelVersion.V4), local(ModelVersion.V41)]
-LONG = 12_000_000  # bytes; and TIMES as many
-MANY = 3_000  # things; and TIMES as many
+LONG = 3_000_000  # bytes; and TIMES as many
+MANY = 1_000  # things; and TIMES as many
 
 FIELDS = [
     *("model", "messages", "stream", "stream_options", "temperature", "top_p", "max_tokens", "max_completion_tokens"),
