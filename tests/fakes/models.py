@@ -78,6 +78,10 @@ class FakeState:
     def rollback_room(self) -> int:
         return min(self.max_rollback, len(self.ids) - self.oldest)
 
+    @property
+    def draft_room(self) -> int:
+        return self.max_rollback
+
     def rollback(self, num_tokens: int) -> None:
         if num_tokens > self.rollback_room:
             raise ValueError(f"cannot take back {num_tokens} tokens, room for {self.rollback_room}")
@@ -136,9 +140,9 @@ class FakeModel:
         assert isinstance(span.state, FakeState)
         assert span.ids.dtype == np.int32
         rows = []
+        span.state.oldest = max(span.state.oldest, len(span.state.ids) - self._max_rollback)
         for token in span.ids:
             span.state.ids.append(int(token))
-            span.state.oldest = max(span.state.oldest, len(span.state.ids) - self._max_rollback)
             if span.logits == "all":
                 rows.append(expected_logits(span.state.ids, self.config.vocab_size))
         if span.logits == "last":

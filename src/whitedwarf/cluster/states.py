@@ -115,6 +115,10 @@ class ClusterState:
     def rollback_room(self) -> int:
         return min(self.position - self._oldest, ROLLBACK_TOKENS)
 
+    @property
+    def draft_room(self) -> int:
+        return 0  # every draft would travel there and its logits back
+
     def rollback(self, num_tokens: int) -> None:
         """Forget the newest tokens; ValueError beyond `rollback_room`."""
         if not 0 <= num_tokens <= self.rollback_room:

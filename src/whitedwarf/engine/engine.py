@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
+from whitedwarf.engine.drafts import Drafting
 from whitedwarf.engine.generation import Generation
 from whitedwarf.engine.guide import Chooser, Guide
 from whitedwarf.engine.job import Job
@@ -36,7 +37,7 @@ class Engine:
     A chunk of `max_chunk_tokens` is how long a cancel may have to wait, and how long a prompt may hold up the streams
     beside it. Requests without a session share what they have in common: `prefix_budget_bytes` bounds what is kept in
     memory for that (0: nothing), `store` is asked next. At `power_percent` below 100 it works only that part of the
-    time.
+    time. `drafting` guesses tokens of answers, which are the same with and without, but for the time.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Engine:
         prefix_budget_bytes: int = 0,
         store: PrefixStore | None = None,
         power_percent: int = FULL_POWER_PERCENT,
+        drafting: Drafting | None = None,
     ) -> None:
         limits = Limits(
             max_rows=max_chunk_tokens + max_parallel, chunk_tokens=max_chunk_tokens, max_parallel=max_parallel
@@ -57,10 +59,11 @@ class Engine:
             raise UsageError(f"prefix_budget_bytes must be 0 or more, got {prefix_budget_bytes}")
         self._model = model
         self._chunk_tokens = max_chunk_tokens
+        self._drafting = drafting
         self._prefixes = Prefixes(model, prefix_budget_bytes, max_parallel, store)
         self._keys = itertools.count(1)
         self._lanes = itertools.count(1)
-        loop = Loop(model, limits, max_waiting, self._prefixes)
+        loop = Loop(model, limits, max_waiting, self._prefixes, drafting.lengths if drafting else None)
         loop.power_percent = checked_power(power_percent)
         thread = threading.Thread(target=loop.run, name="whitedwarf-engine", daemon=True)
         thread.start()
@@ -163,7 +166,7 @@ class Engine:
         if session is not None:
             self._check_own(session)
         own = session or Session(self._model, next(self._lanes), self._prefixes)
-        job = Job(next(self._keys), prompt, options, budget, own, self._chunk_tokens, guide, chooser)
+        job = Job(next(self._keys), prompt, options, budget, own, self._chunk_tokens, guide, chooser, self._drafting)
         self._loop.submit(job)
         return job.generation
 

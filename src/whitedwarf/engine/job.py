@@ -5,9 +5,12 @@ random numbers, its session and its counters are its own.
 """
 
 import time
+from dataclasses import dataclass
 
 import numpy as np
 
+from whitedwarf.engine.draft_length import Company
+from whitedwarf.engine.drafts import Drafting, Drafts
 from whitedwarf.engine.generation import Generation
 from whitedwarf.engine.guide import FREE, Chooser, Guide, chosen_before, course_after, mask_before
 from whitedwarf.engine.request import (
@@ -23,15 +26,22 @@ from whitedwarf.engine.sampler import XorShift64Star, sample, score
 from whitedwarf.engine.scheduler import Candidate, Phase, is_turn_over, newcomers_turn
 from whitedwarf.engine.seen_prefixes import common_length
 from whitedwarf.engine.session import Reused, Session
-from whitedwarf.engine.stops import MIN_PARTING, is_answer_stop, is_cold, prompt_stops
+from whitedwarf.engine.stops import MIN_PARTING, is_answer_stop, is_cold, prompt_stops, tokens_to_answer_stop
 from whitedwarf.errors import WhitedwarfError
 from whitedwarf.model.base import Ids, LogitRows, Logits, Span
+
+
+@dataclass(frozen=True, slots=True)
+class _Ending:
+    reason: FinishReason
+    stop_id: int | None = None
 
 
 class Job:
     """`budget` is how many tokens may be generated; the session of a one-off request is nobody else's.
 
     `chunk_tokens` is where the scheduler ends pieces anyhow; `guide` is asked after every token, `chooser` before it.
+    `drafting` says who guesses the answer's tokens, where anybody does.
     """
 
     def __init__(
@@ -44,6 +54,7 @@ class Job:
         chunk_tokens: int,
         guide: Guide | None = None,
         chooser: Chooser | None = None,
+        drafting: Drafting | None = None,
     ) -> None:
         self.key = key
         self.session = session
@@ -56,6 +67,9 @@ class Job:
         self._random = XorShift64Star(options.sampling.seed)
         self._guide = guide
         self._chooser = chooser
+        self._drafting = drafting
+        self._drafts: Drafts | None = None
+        self._proposed: list[int] = []  # drafts in the next pass, behind the last token
         self._course = FREE if guide is None else guide.course
         self._chunk_tokens = chunk_tokens
         self._reused = Reused()
@@ -76,7 +90,11 @@ class Job:
         if self._prefilled_s is None:
             pending = self._stops[-1] - position
             return Candidate(self.key, self.session.lane, Phase.PREFILLING, position, pending, self._last_served)
-        return Candidate(self.key, self.session.lane, Phase.DECODING, position, 1)
+        return Candidate(self.key, self.session.lane, Phase.DECODING, position, 1 + len(self._proposed))
+
+    @property
+    def may_draft(self) -> bool:
+        return self._drafting is not None and self._prefilled_s is not None and not self.is_ended
 
     @property
     def is_held(self) -> bool:
@@ -102,11 +120,25 @@ class Job:
             self._stops = [*prompt_stops(len(self._prompt), start, named, parting, self._chunk_tokens)][::-1]
         self.generation.put(Prefilled(self._reused.num_tokens, len(self._prompt)))
 
+    def propose(self, most: int, company: Company) -> int:
+        """Guess what comes after the last token, for the next pass to look at -> how many tokens that is.
+
+        Not beyond the answer's end, nor beyond where it is remembered.
+        """
+        assert self._drafting is not None
+        if self._drafts is None:
+            self._drafts = Drafts(self._drafting, np.append(self._prompt, np.int32(self._last_token)))
+        left, stop = self._budget - self._generated_tokens, tokens_to_answer_stop(self.session.position)
+        most = min(most, self.session.state.draft_room, left - 1, stop - 1)
+        self._proposed = list(self._drafts.propose(most, company))
+        return len(self._proposed)
+
     def span(self, num_tokens: int) -> Span:
         """The next `num_tokens` pending tokens."""
         if self._prefilled_s is not None:
-            ids = np.array([self._last_token], np.int32)
-            return Span(self.session.state, ids, "last", self.generation.has_been_cancelled)
+            ids = np.array([self._last_token, *self._proposed], np.int32)
+            rows: LogitRows = "all" if self._proposed else "last"
+            return Span(self.session.state, ids, rows, self.generation.has_been_cancelled)
         position = self.session.position
         ids = self._prompt[position : position + num_tokens]
         end = position + num_tokens
@@ -120,25 +152,27 @@ class Job:
         (rows wanted, vocab)."""
         self.session.advance(span.ids, logits)
         if self._prefilled_s is not None:
-            self._remember_answer()
-        else:
-            if is_turn_over(self.session.position, piece_tokens):
-                self._last_served = batch
-            self._pause()
-            self._report_prefill()
+            self._absorb_answer(logits)
+            return
+        if is_turn_over(self.session.position, piece_tokens):
+            self._last_served = batch
+        self._pause()
+        self._report_prefill()
         if self._prefilled_s is None:
             return
         if self.generation.is_cancelled:
             self.end(FinishReason.CANCELLED)
         elif self._budget == 0:
             self.end(FinishReason.LENGTH)
-        else:
-            self._draw(logits[-1])
+        elif (ending := self._draw(logits[-1])) is not None:
+            self.end(ending.reason, stop_id=ending.stop_id)
 
     def give_up(self, span: Span) -> None:
         """Nobody waited for the end of a pass with `span`; what it will have done is not lost, but for the logits."""
         if span.state.position > self.session.position:
             self.session.advance(span.ids, np.empty((0, 0), np.float32))
+            if self._prefilled_s is not None:
+                self._take_back(len(span.ids) - 1, None)
 
     def end(self, reason: FinishReason, *, stop_id: int | None = None, error: WhitedwarfError | None = None) -> None:
         """Tell the caller; the first call counts. A failed request leaves its session empty."""
@@ -189,21 +223,46 @@ class Job:
             self._prefilled_s = time.perf_counter()
         self.generation.put(Prefilled(processed, total))
 
-    def _draw(self, logits: Logits) -> None:
+    def _absorb_answer(self, logits: Logits) -> None:
+        """The last token and the drafts behind it have run: as many tokens are drawn as drafts are what is drawn, and
+        one more. After it all is as if there had been no drafts."""
+        drafts, self._proposed = self._proposed, []
+        if self.generation.is_cancelled:
+            self._take_back(len(drafts), logits[0])
+            self.end(FinishReason.CANCELLED)
+            return
+        drawn: list[int] = []
+        for row in range(len(drafts) + 1):
+            if row == len(drafts):
+                self._remember_answer()
+            ending = self._draw(logits[row])
+            drawn.append(self._last_token)
+            if ending is not None or (row < len(drafts) and self._last_token != drafts[row]):
+                break
+        self._take_back(len(drafts) - row, logits[row])
+        if ending is not None:
+            self.end(ending.reason, stop_id=ending.stop_id)
+        elif self._drafts is not None:
+            self._drafts.settle(drawn)
+
+    def _take_back(self, num_tokens: int, logits: Logits | None) -> None:
+        if num_tokens:
+            self.session.take_back(num_tokens, logits)
+
+    def _draw(self, logits: Logits) -> _Ending | None:
+        """The next token, told to all; how the answer ends with it, if it does."""
         token = chosen_before(self._chooser, logits)
         if token is None:
             token = sample(logits, self._sampling, self._random, mask_before(self._guide))
         if token in self._options.stop_ids:
-            self.end(FinishReason.STOP, stop_id=token)
-            return
+            return _Ending(FinishReason.STOP, token)
         self.generation.put(self._event(token, logits))
         self._last_token = token
         self._generated_tokens += 1
         self._course = course_after(self._guide, token)
         if self._course.is_over:
-            self.end(FinishReason.STOP)
-        elif self._generated_tokens == self._budget:
-            self.end(FinishReason.LENGTH)
+            return _Ending(FinishReason.STOP)
+        return _Ending(FinishReason.LENGTH) if self._generated_tokens == self._budget else None
 
     @property
     def _sampling(self) -> SamplingOptions:

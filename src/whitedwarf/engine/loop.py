@@ -9,15 +9,16 @@ import copy
 import logging
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 
+from whitedwarf.engine.draft_length import Company, DraftLengths
 from whitedwarf.engine.job import Job
 from whitedwarf.engine.power import FULL_POWER_PERCENT, Duty, Kind
 from whitedwarf.engine.prefix import Prefixes
 from whitedwarf.engine.request import FinishReason
-from whitedwarf.engine.scheduler import Limits, admissions, next_batch
+from whitedwarf.engine.scheduler import Limits, Phase, admissions, next_batch
 from whitedwarf.errors import (
     BackendError,
     Cancelled,
@@ -43,7 +44,14 @@ class Closing(StrEnum):
 class Loop:
     """`run` is the engine thread's whole life; `submit` and `close` may come from any thread."""
 
-    def __init__(self, model: Model, limits: Limits, max_waiting: int, prefixes: Prefixes) -> None:
+    def __init__(
+        self,
+        model: Model,
+        limits: Limits,
+        max_waiting: int,
+        prefixes: Prefixes,
+        draft_lengths: DraftLengths | None = None,
+    ) -> None:
         self._model = model
         self._prefixes = prefixes
         self._limits = limits
@@ -59,6 +67,7 @@ class Loop:
         self._stopped: EngineClosedError | None = None
         self._num_batches = 0
         self._token_s: float | None = None  # what a token of a prompt took in the last batch that had enough of them
+        self._draft_lengths = draft_lengths or DraftLengths()
 
     def submit(self, job: Job) -> None:
         """Queue `job`; EngineBusyError when too many wait, EngineClosedError when nothing will run any more."""
@@ -166,6 +175,7 @@ class Loop:
         """What kind of work it was, if any."""
         jobs = {job.key: job for job in self._running if not job.is_ended}
         limits = self._limits.in_time(self._token_s, is_alone=len(jobs) == 1 and not self._waiting)
+        self._propose(jobs.values(), limits)
         shares = next_batch([job.candidate for job in jobs.values()], limits)
         batch = [(jobs[share.key], jobs[share.key].span(share.num_tokens)) for share in shares]
         spans = [span for _, span in batch]
@@ -175,6 +185,20 @@ class Loop:
         with self._changed:
             self._sweep()
         return self._kind if batch else None
+
+    def _propose(self, jobs: Collection[Job], limits: Limits) -> None:
+        """Have drafts looked at in the next pass where that is worth it: beside prompts only where there is room."""
+        phases = [job.candidate.phase for job in jobs]
+        if not any(job.may_draft for job in jobs):
+            return
+        rows = answers = phases.count(Phase.DECODING)
+        room = (limits.max_parallel if Phase.PREFILLING in phases else limits.max_rows) - rows
+        if not self._draft_lengths.begin_pass():
+            room = 0
+        for job in jobs:
+            if job.may_draft:
+                num_drafts = job.propose(room, Company(rows, answers))
+                rows, room = rows + num_drafts, room - num_drafts
 
     def _forward(self, jobs: Sequence[Job], spans: Sequence[Span], piece_tokens: int) -> None:
         began_s, num_rows = time.monotonic(), sum(len(span.ids) for span in spans)
@@ -187,8 +211,11 @@ class Loop:
         except Exception as error:  # the model's own code: what it may raise is not ours to know
             _fail(jobs, error, f"failed on a batch of {num_rows} tokens")
             return
+        took_s = time.monotonic() - began_s
         if num_rows >= TELLING_ROWS:
-            self._token_s = (time.monotonic() - began_s) / num_rows
+            self._token_s = took_s / num_rows
+        if not is_reading(spans) and any(job.may_draft for job in jobs):
+            self._draft_lengths.costs.took(num_rows, took_s)
         for job, span, logits in zip(jobs, spans, results, strict=True):
             try:
                 job.absorb(span, logits, self._num_batches, piece_tokens)

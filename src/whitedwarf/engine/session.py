@@ -136,6 +136,12 @@ class Session:
         self._logits = logits[-1] if len(logits) else None
         assert self.state.position == self.position, "the model advances a state by exactly the tokens it was given"
 
+    def take_back(self, num_tokens: int, logits: Logits | None) -> None:
+        """The newest tokens were drafts, and wrong; `logits` (vocab,), if known, are those of the last that stays."""
+        self.state.rollback(num_tokens)
+        del self._ids[len(self._ids) - num_tokens :]
+        self._logits = logits
+
     def remember(self, *, is_cold: bool, is_named: bool) -> None:
         """The tokens so far are worth a checkpoint."""
         if self._prefixes is not None:

@@ -24,6 +24,11 @@ def is_answer_stop(position: int) -> bool:
     return position % ANSWER_STEP == 0
 
 
+def tokens_to_answer_stop(position: int) -> int:
+    """How many tokens on an answer is remembered next."""
+    return ANSWER_STEP - position % ANSWER_STEP
+
+
 def prompt_stops(length: int, start: int, named: Iterable[int], parting: int, chunk_tokens: int) -> tuple[int, ...]:
     """Ascending positions in (start, length], the last one `length` itself.
 

@@ -56,6 +56,10 @@ class State(Held, Protocol):
     def rollback_room(self) -> int:
         """How many tokens `rollback` can take back right now."""
 
+    @property
+    def draft_room(self) -> int:
+        """How many tokens of a pass can be taken back after it, with which nothing else becomes shorter."""
+
     def rollback(self, num_tokens: int) -> None:
         """Forget the newest tokens; ValueError beyond `rollback_room`."""
 
@@ -83,8 +87,8 @@ class Span:
 
 
 def is_reading(spans: Sequence[Span]) -> bool:
-    """Whether a pass of these reads some of a prompt; else it decodes a token of each sequence."""
-    return any(len(span.ids) > 1 for span in spans)
+    """Whether a pass of these reads some of a prompt; else it decodes a token of each sequence, or looks at drafts."""
+    return any(len(span.ids) > 1 and span.logits != "all" for span in spans)
 
 
 class ModelSize(Protocol):

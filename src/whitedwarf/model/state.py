@@ -16,7 +16,7 @@ from whitedwarf.model.base import Snapshot
 from whitedwarf.model.config import ModelConfig
 from whitedwarf.model.rows import AppendedRows, SlidingRows
 from whitedwarf.ops.base import RowFormat
-from whitedwarf.ops.spans import HOST, RowMemory
+from whitedwarf.ops.spans import HOST, SLACK_ROWS, RowMemory
 
 ROLLBACK_TOKENS = 16  # the longest speculative draft
 
@@ -222,6 +222,10 @@ class SequenceState:
     def rollback_room(self) -> int:
         return min(self.position - self._oldest, ROLLBACK_TOKENS)
 
+    @property
+    def draft_room(self) -> int:
+        return ROLLBACK_TOKENS
+
     def make_room(self, num_tokens: int) -> None:
         """For a pass over the next tokens. Most of the time there is room already."""
         end = self.position + num_tokens
@@ -232,9 +236,14 @@ class SequenceState:
         self._room = range(self.position, min(layer.make_room(self.position, num_tokens, r) for layer, r in layers))
 
     def advance(self, num_tokens: int) -> None:
-        """Count tokens whose rows all layers hold."""
+        """Count tokens whose rows all layers hold.
+
+        A short pass writes behind what it finds, so what could be returned to before it still can be: drafts that are
+        taken back at once cost nothing of the room.
+        """
+        floor = self.position if num_tokens <= SLACK_ROWS else self.position + num_tokens
         self.position += num_tokens
-        self._oldest = max(self._oldest, self.position - ROLLBACK_TOKENS)
+        self._oldest = max(self._oldest, floor - ROLLBACK_TOKENS)
 
     def rollback(self, num_tokens: int) -> None:
         """Forget the newest tokens; rows past the new position will be written over."""

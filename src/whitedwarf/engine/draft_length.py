@@ -1,0 +1,104 @@
+"""How many guessed tokens a pass should look at: as many as are worth their rows, by what was measured; often none.
+
+Pure: passes are told with their seconds, guesses with what became of them. It promises to try rarely what has lost, and
+to measure anew, now and then, what it has not done for long.
+"""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+HOPE = 0.7  # of a guess of which nothing is known yet
+SLOPE = 0.25  # of a pass, what each further row is believed to cost until such a pass was run
+WORTH = 1.05  # the gain below which nothing is guessed: measured seconds are not exact
+PLAIN_EVERY = 64  # passes with guesses, after which one without is timed
+_OF_ANSWER, _OF_ENGINE = 1 / 16, 1 / 256  # the share of the newest in running means
+_OF_COSTS = 1 / 8
+
+
+class PassCosts:
+    """Seconds of passes that read no prompt, by their rows."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[int, float] = {}
+
+    def took(self, rows: int, seconds: float) -> None:
+        known = self._seconds.get(rows, seconds)
+        # One pass that was held up by others may not spoil what is known for long.
+        self._seconds[rows] = known + _OF_COSTS * (min(seconds, 4 * known) - known)
+
+    def of(self, rows: int) -> float:
+        """In seconds, or in any unit of them while nothing is known: only ratios count."""
+        if rows in self._seconds:
+            return self._seconds[rows]
+        below = max((known for known in self._seconds if known < rows), default=None)
+        above = min((known for known in self._seconds if known > rows), default=None)
+        if below is None:
+            return 1.0 + SLOPE * (rows - 1) if above is None else self._seconds[above]
+        low = self._seconds[below]
+        if above is None:
+            return low * (1 + SLOPE * (rows - below))
+        return low + (self._seconds[above] - low) * (rows - below) / (above - below)
+
+
+class HitRates:
+    """How often a guessed token was right when all before it were, by kind of guess: lately, in an answer or in all."""
+
+    def __init__(self, others: "HitRates | None" = None) -> None:
+        self._others = others  # what is known when this one begins
+        self._share = _OF_ENGINE if others is None else _OF_ANSWER
+        self._rates: dict[Hashable, float] = {}
+
+    def of(self, kind: Hashable) -> float:
+        known = self._rates.get(kind)
+        if known is not None:
+            return known
+        return HOPE if self._others is None else self._others.of(kind)
+
+    def saw(self, kind: Hashable, hits: int, misses: int) -> None:
+        rate = self.of(kind)
+        for is_hit in (True,) * hits + (False,) * misses:
+            rate += self._share * (is_hit - rate)
+        self._rates[kind] = rate
+        if self._others is not None:
+            self._others.saw(kind, hits, misses)
+
+
+@dataclass(frozen=True, slots=True)
+class Company:
+    """What a pass does without the guess: `rows`, and each of the `answers` gets a token of it."""
+
+    rows: int
+    answers: int
+
+
+def best_length(rate: float, most: int, company: Company, costs: PassCosts) -> int:
+    """How many tokens of a guess, each right with this rate, to look at, so that most tokens come per second."""
+    best, best_pace = 0, WORTH * company.answers / costs.of(company.rows)
+    expected, chance = 0.0, 1.0
+    for length in range(1, most + 1):
+        chance *= rate
+        expected += chance
+        pace = (company.answers + expected) / costs.of(company.rows + length)
+        if pace > best_pace:
+            best, best_pace = length, pace
+    return best
+
+
+class DraftLengths:
+    """An engine's: what passes cost and guesses gave, and from both how long the next guess should be."""
+
+    def __init__(self) -> None:
+        self.costs = PassCosts()
+        self.rates = HitRates()
+        self._since_plain = 0
+
+    def begin_pass(self) -> bool:
+        """Whether this pass may look at guesses; now and then not."""
+        self._since_plain += 1
+        if self._since_plain <= PLAIN_EVERY:
+            return True
+        self._since_plain = 0
+        return False
+
+    def of(self, rate: float, most: int, company: Company) -> int:
+        return best_length(rate, most, company, self.costs)

@@ -1,0 +1,57 @@
+"""One answer's guesses, from pass to pass: what is looked at, and what came of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from whitedwarf.engine.draft_length import Company, DraftLengths, HitRates
+from whitedwarf.engine.drafter import NOTHING, CarefulDrafter, DrafterMaker
+from whitedwarf.model.base import Ids
+
+
+@dataclass(frozen=True, slots=True)
+class Drafting:
+    """How an engine's answers are guessed: who does, and how much of a guess is looked at. `most` tokens at once."""
+
+    make: DrafterMaker
+    most: int = 16
+    lengths: DraftLengths = field(default_factory=DraftLengths)
+
+
+class Drafts:
+    """`propose` before a pass, `settle` after it. `prompt` has been read."""
+
+    def __init__(self, drafting: Drafting, prompt: Ids) -> None:
+        self.num_looked_at = 0
+        self.num_right = 0
+        self._drafter = CarefulDrafter(drafting.make, prompt)
+        self._lengths = drafting.lengths
+        self._most = drafting.most
+        self._rates = HitRates(drafting.lengths.rates)
+        self._guess = NOTHING
+        self._length = 0
+
+    def propose(self, most: int, company: Company) -> Sequence[int]:
+        """Tokens for the next pass to look at behind the last one, at most so many; often none."""
+        self._guess = self._drafter.draft(min(most, self._most))
+        most = min(most, self._most, len(self._guess.ids))
+        self._length = self._lengths.of(self._rates.of(self._guess.kind), most, company) if most else 0
+        return self._guess.ids[: self._length]
+
+    def settle(self, drawn: Sequence[int]) -> None:
+        """These tokens came, at least one of them in the place of a guess; also where nobody looked at it."""
+        looked_at = self._guess.ids[: max(self._length, 1)]
+        hits = _common_length(looked_at, drawn)
+        misses = int(hits < min(len(looked_at), len(drawn)))
+        if looked_at:
+            self._rates.saw(self._guess.kind, hits, misses)
+        self.num_looked_at += self._length
+        self.num_right += min(hits, self._length)
+        self._guess, self._length = NOTHING, 0
+        self._drafter.told(drawn)
+
+
+def _common_length(a: Sequence[int], b: Sequence[int]) -> int:
+    for i, (left, right) in enumerate(zip(a, b, strict=False)):
+        if left != right:
+            return i
+    return min(len(a), len(b))

@@ -1,0 +1,76 @@
+"""Guesses are looked at where that was measured to be worth it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from whitedwarf.engine.draft_length import PLAIN_EVERY, Company, DraftLengths, HitRates, PassCosts, best_length
+
+ALONE = Company(rows=1, answers=1)
+
+
+def costs(seconds: dict[int, float]) -> PassCosts:
+    known = PassCosts()
+    for rows, took in seconds.items():
+        known.took(rows, took)
+    return known
+
+
+def test_rows_that_cost_nothing_are_all_looked_at() -> None:
+    assert best_length(0.9, 8, ALONE, costs(dict.fromkeys(range(1, 10), 0.1))) == 8
+
+
+def test_rows_that_cost_a_pass_each_never_are() -> None:
+    assert best_length(0.9, 8, ALONE, costs({rows: 0.1 * rows for rows in range(1, 10)})) == 0
+
+
+def test_bad_guesses_are_not_looked_at() -> None:
+    cheap = costs({rows: 0.1 + 0.02 * rows for rows in range(1, 10)})
+    assert best_length(0.05, 8, ALONE, cheap) == 0
+    assert best_length(0.6, 8, ALONE, cheap) in range(2, 5)
+    assert best_length(0.95, 8, ALONE, cheap) == 8
+
+
+@given(
+    rate=st.floats(0, 1),
+    most=st.integers(0, 16),
+    seconds=st.lists(st.floats(1e-4, 10), min_size=17, max_size=17),
+)
+def test_no_other_length_would_have_been_much_better(rate: float, most: int, seconds: list[float]) -> None:
+    known = costs(dict(enumerate(seconds, 1)))
+    chosen = best_length(rate, most, ALONE, known)
+
+    def pace(length: int) -> float:
+        return sum(rate**power for power in range(length + 1)) / known.of(1 + length)
+
+    assert 0 <= chosen <= most
+    assert all(pace(length) <= max(pace(chosen), 1.05 * pace(0)) * (1 + 1e-9) for length in range(most + 1))
+
+
+def test_rows_not_measured_are_between_their_neighbours() -> None:
+    known = costs({1: 1.0, 5: 2.0})
+    assert known.of(3) == pytest.approx(1.5)
+    assert known.of(9) > 2.0
+    assert costs({4: 1.0}).of(2) == 1.0
+
+
+def test_one_slow_pass_spoils_nothing_for_long() -> None:
+    known = costs({1: 0.1})
+    known.took(1, 60.0)
+    assert known.of(1) < 0.15
+
+
+def test_an_answer_learns_faster_than_the_engine_and_begins_where_that_is() -> None:
+    engine = HitRates()
+    first = HitRates(engine)
+    for _ in range(100):
+        first.saw("mtp", hits=0, misses=1)
+    assert first.of("mtp") < 0.05
+    assert first.of("mtp") < engine.of("mtp") < engine.of("other")
+    assert HitRates(engine).of("mtp") == engine.of("mtp")
+
+
+def test_now_and_then_a_pass_without_guesses_is_timed() -> None:
+    lengths = DraftLengths()
+    passes = [lengths.begin_pass() for _ in range(10 * (PLAIN_EVERY + 1))]
+    assert passes.count(False) == 10
