@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fakes.drafters import PlantedDrafter, planted_drafting, random_drafting
 from fakes.gates import PATIENCE_S
-from fakes.models import FakeModel, FakeState, greedy_continuation
+from fakes.models import FakeModel, FakeState, expected_logits, greedy_continuation
 from whitedwarf.engine.draft_length import DraftLengths
 from whitedwarf.engine.drafter import Guess
 from whitedwarf.engine.drafts import Drafting
@@ -81,6 +81,32 @@ def test_whoever_guesses_and_whatever_ends_them(
     options = GenerateOptions(max_tokens, stops, SamplingOptions(temperature, seed=seed))
     drafting = planted_drafting(truth, is_wrong, seed, most=most)
     assert answers(drafting, options, prompts) == answers(None, options, prompts)
+
+
+@pytest.mark.parametrize("drafting", [random_drafting(1, 4), planted_drafting(lambda ids, count: [0] * count)])
+def test_sampled_tokens_are_distributed_as_the_model_says(drafting: Drafting) -> None:
+    """Chi squared over three tokens, the last of which may come of a draft; each answer has a seed of its own."""
+    num_answers, prompt = 3000, [1, 2]
+    counts, expected = np.zeros((4, 4, 4)), np.zeros((4, 4, 4))
+    with Engine(FakeModel(vocab_size=4, max_rollback=16), drafting=drafting) as engine:
+        for seed in range(1, num_answers + 1):
+            sampling = SamplingOptions(temperature=1.5, min_p=0.0, seed=seed * 0x9E3779B97F4A7C15)
+            ids = engine.submit(prompt, GenerateOptions(3, sampling=sampling)).result(PATIENCE_S).ids
+            counts[tuple(ids)] += 1
+    for ids in np.ndindex(4, 4, 4):
+        chances = [softmax(expected_logits([*prompt, *ids[:i]], 4) / 1.5)[ids[i]] for i in range(3)]
+        expected[ids] = num_answers * np.prod(chances)
+    is_common = expected >= 5  # the rest is one cell
+    observed = np.append(counts[is_common], counts[~is_common].sum())
+    wanted = np.append(expected[is_common], expected[~is_common].sum())
+    degrees = len(wanted) - 1
+    chi_squared = ((observed - wanted) ** 2 / wanted).sum()
+    assert chi_squared < degrees + 5 * np.sqrt(2 * degrees)  # above that less than once in 10,000
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    weights = np.exp(logits - logits.max())
+    return weights / weights.sum()
 
 
 def test_right_guesses_save_passes() -> None:

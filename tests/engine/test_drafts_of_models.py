@@ -1,0 +1,133 @@
+"""Real models with drafts: the tokens, the logits and the states of plain decoding, across every boundary.
+
+Boundaries are the window of 128, compressed windows of 4 and 128, chunks, and where an answer is remembered (2048).
+WHITEDWARF_DRAFT_TOKENS says how many greedy tokens are compared in all: 20000 takes some minutes.
+"""
+
+import functools
+import os
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from engine.bits import nano
+from fakes.drafters import planted_drafting, random_drafting
+from oracle.fixtures import oracle_file
+from whitedwarf.cli.loading import open_model
+from whitedwarf.config import ModelSettings
+from whitedwarf.engine.drafts import Drafting
+from whitedwarf.engine.engine import Engine
+from whitedwarf.engine.ngram_drafter import NgramDrafter
+from whitedwarf.engine.request import GREEDY, Completion, GenerateOptions, SamplingOptions, Token
+from whitedwarf.engine.session import SessionSnapshot
+from whitedwarf.model.base import Model, Snapshot
+from whitedwarf.model.deepseek import DeepSeek
+from whitedwarf.model.saved_states import ArraysKind
+
+NUM_TOKENS = int(os.environ.get("WHITEDWARF_DRAFT_TOKENS", "1200"))
+PARALLEL = 4
+PATIENCE_S = 1800
+MODELS = ("nano", "tinyA/tiny-f32.gguf", "tinyQ/tiny-iq2.gguf")
+
+
+@functools.cache
+def model_of(name: str) -> DeepSeek:
+    if name == "nano":
+        return nano().transformer
+    settings = ModelSettings(model=str(oracle_file(name)), context=4096, threads=1, backend="cpu")
+    return open_model(settings).transformer
+
+
+def prompts(model: Model, count: int) -> list[list[int]]:
+    """Of lengths just below the boundaries."""
+    random = np.random.default_rng(5)
+    lengths = [1, 120, 250, 505, 2040, 30, 3, 127][:count]
+    return [random.integers(0, min(4000, model.config.vocab_size), length).tolist() for length in lengths]
+
+
+def answer_all(
+    model: Model, asked: Sequence[Sequence[int]], options: GenerateOptions, drafting: Drafting | None
+) -> list[Completion]:
+    with Engine(model, max_parallel=PARALLEL, drafting=drafting) as engine:
+        generations = [engine.submit(prompt, options) for prompt in asked]
+        return [generation.result(PATIENCE_S) for generation in generations]
+
+
+def truth_of(asked: Sequence[Sequence[int]], answers: Sequence[Completion]) -> "Truth":
+    return Truth([(*prompt, *answer.ids) for prompt, answer in zip(asked, answers, strict=True)])
+
+
+class Truth:
+    """What follows the tokens of a known text, found by how it begins."""
+
+    def __init__(self, texts: Sequence[Sequence[int]]) -> None:
+        self._texts = [tuple(text) for text in texts]
+
+    def __call__(self, ids: Sequence[int], count: int) -> Sequence[int]:
+        known = tuple(ids)
+        for text in self._texts:
+            if text[: len(known)] == known:
+                return text[len(known) : len(known) + count]
+        return ()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODELS)
+def test_greedy_answers_are_those_of_plain_decoding(name: str) -> None:
+    model = model_of(name)
+    asked = prompts(model, 8)
+    options = GenerateOptions(max_tokens=max(24, NUM_TOKENS // (len(MODELS) * len(asked))), sampling=GREEDY)
+    plain = answer_all(model, asked, options, None)
+    vocab_size = model.config.vocab_size
+    for drafting in (
+        planted_drafting(truth_of(asked, plain), 0.3, vocab_size=vocab_size),
+        random_drafting(2, vocab_size, most=5),
+        Drafting(NgramDrafter),
+    ):
+        drafted = answer_all(model, asked, options, drafting)
+        assert [answer.ids for answer in drafted] == [answer.ids for answer in plain]
+
+
+@pytest.mark.parametrize("name", MODELS[:2])
+def test_logits_and_sampled_tokens_are_the_same_bits(name: str) -> None:
+    model = model_of(name)
+    asked = prompts(model, 4)
+    options = GenerateOptions(40, sampling=SamplingOptions(1.0, min_p=0.0, seed=11), logprobs=16)
+    plain = answer_all(model, asked, options, None)
+    drafting = planted_drafting(truth_of(asked, plain), 0.3, vocab_size=model.config.vocab_size)
+    drafted = answer_all(model, asked, options, drafting)
+    assert tokens_of(drafted) == tokens_of(plain)
+
+
+def tokens_of(answers: Sequence[Completion]) -> list[tuple[Token, ...]]:
+    return [answer.tokens for answer in answers]
+
+
+@pytest.mark.parametrize("kind", ["plain", "packed"])
+@pytest.mark.parametrize("is_wrong", [0.0, 0.4, 1.0])
+def test_the_state_is_that_of_plain_decoding(is_wrong: float, kind: ArraysKind) -> None:
+    model = model_of("nano")
+    (asked,) = prompts(model, 4)[1:2]
+    left: list[SessionSnapshot] = []
+    plain: list[Completion] = []
+    for drafted in (False, True):
+        drafting = planted_drafting(truth_of([asked], plain), is_wrong, vocab_size=4000) if drafted else None
+        with Engine(model, drafting=drafting) as engine:
+            session = engine.new_session()
+            options = GenerateOptions(max_tokens=30, sampling=GREEDY)
+            plain.append(engine.submit(asked, options, session=session).result(PATIENCE_S))
+            left.append(engine.snapshot(session))
+    first, second = left
+    assert first.ids.tolist() == second.ids.tolist()
+    assert first.state is not None
+    assert second.state is not None
+    assert first.state.rollback_room == second.state.rollback_room
+    assert first.logits is not None
+    assert second.logits is not None
+    assert (first.logits == second.logits).all()
+    assert saved_bytes(model, kind, first.state) == saved_bytes(model, kind, second.state)
+
+
+def saved_bytes(model: DeepSeek, kind: ArraysKind, state: Snapshot) -> list[list[bytes]]:
+    return [[array.tobytes() for array in layer] for layer in model.state_arrays(kind).of(state)]
