@@ -16,7 +16,7 @@ from whitedwarf.engine.drafter import Guess
 from whitedwarf.engine.drafts import Drafting
 from whitedwarf.engine.engine import Engine
 from whitedwarf.engine.guide import FREE, Course
-from whitedwarf.engine.request import GREEDY, Completion, FinishReason, GenerateOptions, SamplingOptions
+from whitedwarf.engine.request import GREEDY, Completion, Finished, FinishReason, GenerateOptions, SamplingOptions
 from whitedwarf.engine.stops import ANSWER_STEP
 from whitedwarf.model.base import Ids
 
@@ -34,8 +34,9 @@ def model() -> FakeModel:
 
 
 def told_alike(completion: Completion) -> Completion:
-    """But for the time it took."""
-    return replace(completion, finished=replace(completion.finished, prefill_s=0, decode_s=0))
+    """But for the time it took, and what was guessed."""
+    finished = replace(completion.finished, prefill_s=0, decode_s=0, drafted_tokens=0, accepted_tokens=0)
+    return replace(completion, finished=finished)
 
 
 def answers(drafting: Drafting | None, options: GenerateOptions, prompts: Sequence[Sequence[int]]) -> list[Completion]:
@@ -118,6 +119,21 @@ def test_right_guesses_save_passes() -> None:
     assert len(plain.batches) == 40
     # the prompt; then 8 tokens a pass: 7 guessed and one more
     assert [rows for (rows,) in quick.batches] == [len(PROMPT), 8, 8, 8, 8, 7]
+
+
+def test_what_was_guessed_and_right_is_counted() -> None:
+    def never(ids: Sequence[int], count: int) -> list[int]:
+        return [VOCAB - 1 - token for token in truth(ids, count)]
+
+    right, wrong = finished_with(planted_drafting(truth, most=7)), finished_with(planted_drafting(never))
+    assert (right.drafted_tokens, right.accepted_tokens) == (34, 34)  # of 40 tokens; each of 6 passes gave another one
+    assert wrong.accepted_tokens == 0
+    assert wrong.drafted_tokens == sum(min(16, 39 - generated) for generated in range(1, 40))
+
+
+def finished_with(drafting: Drafting) -> Finished:
+    with Engine(model(), drafting=drafting) as engine:
+        return engine.submit(PROMPT, GREEDILY).result(PATIENCE_S).finished
 
 
 @pytest.mark.parametrize("is_wrong", [0.0, 0.5, 1.0])

@@ -38,7 +38,7 @@ class Drafts:
         return self._guess.ids[: self._length]
 
     def settle(self, drawn: Sequence[int]) -> None:
-        """These tokens came, at least one of them in the place of a guess; also where nobody looked at it."""
+        """These tokens came, also where nobody looked at the guess; fewer than that has where the answer ended."""
         looked_at = self._guess.ids[: max(self._length, 1)]
         hits = _common_length(looked_at, drawn)
         misses = int(hits < min(len(looked_at), len(drawn)))

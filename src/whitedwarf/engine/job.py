@@ -197,6 +197,8 @@ class Job:
                 miss_reason=self._reused.miss_reason,
                 common_tokens=self._reused.num_common,
                 seen_next=self._reused.seen_next,
+                drafted_tokens=0 if self._drafts is None else self._drafts.num_looked_at,
+                accepted_tokens=0 if self._drafts is None else self._drafts.num_right,
             )
         )
 
@@ -236,14 +238,15 @@ class Job:
             if row == len(drafts):
                 self._remember_answer()
             ending = self._draw(logits[row])
-            drawn.append(self._last_token)
+            if ending is None or ending.stop_id is None:
+                drawn.append(self._last_token)
             if ending is not None or (row < len(drafts) and self._last_token != drafts[row]):
                 break
         self._take_back(len(drafts) - row, logits[row])
+        if self._drafts is not None:
+            self._drafts.settle(drawn)
         if ending is not None:
             self.end(ending.reason, stop_id=ending.stop_id)
-        elif self._drafts is not None:
-            self._drafts.settle(drawn)
 
     def _take_back(self, num_tokens: int, logits: Logits | None) -> None:
         if num_tokens:

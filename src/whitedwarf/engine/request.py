@@ -132,6 +132,8 @@ class Finished:
     miss_reason: MissReason | None = None  # None: all that was seen before is reused, or the request never started
     common_tokens: int = 0  # of the prompt that an earlier one began with too, whether or not they were reused
     seen_next: tuple[int, ...] = ()  # up to 8 ids that followed them in the earlier prompt
+    drafted_tokens: int = 0  # guesses of the answer's tokens that the model looked at
+    accepted_tokens: int = 0  # of these, those that came so
 
 
 Event = Prefilled | Token | Finished

@@ -44,7 +44,10 @@ class Metrics:
     def _make_counters(self) -> None:
         self._requests = self._counter("requests", "Requests by dialect and by how they ended.", "dialect", "end")
         self._tokens = self._counter(
-            "tokens", "Tokens: prompt (all), cached (of these not computed again), generated.", "kind"
+            "tokens",
+            "Tokens: prompt (all), cached (of these not computed again), generated; drafted (guesses of these that the "
+            "model looked at) and accepted (those that were right).",
+            "kind",
         )
         self._unknown_fields = self._counter("unknown_fields", "Fields of requests that nothing reads.", "dialect")
         self._repairs = self._counter("repairs", "Mistakes of the model that were put right.", "kind")
@@ -113,6 +116,8 @@ class Metrics:
             self._prefill_rate.observe(computed / finished.prefill_s)
         if finished.decode_s >= SHORTEST_TIMED_S and finished.generated_tokens > 0:
             self._decode_rate.observe(finished.generated_tokens / finished.decode_s)
+        self._tokens.labels("drafted").inc(finished.drafted_tokens)
+        self._tokens.labels("accepted").inc(finished.accepted_tokens)
         if finished.generated_tokens > 1:
             self._between_tokens.observe(finished.decode_s / (finished.generated_tokens - 1))
 
