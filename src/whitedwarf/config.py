@@ -16,6 +16,7 @@ AGENT_CONTEXT = 100_000
 DEFAULT_SYSTEM = "You are a helpful assistant"
 
 _MODEL = Group.create_ordered("Model and runtime")
+_DRAFTS = Group.create_ordered("Tokens guessed ahead")
 _STREAMING = Group.create_ordered("A model larger than memory")
 _PROMPT = Group.create_ordered("Prompt")
 _SAMPLING = Group.create_ordered("Sampling")
@@ -133,6 +134,16 @@ class ModelSettings(StreamingSettings):
     power: Annotated[int, Parameter(validator=Number(gte=1, lte=100))] = 100
     """Share of the time to compute in, in percent; the rest is rested, after each layer of a prompt and each token.
     Results stay the same."""
+    draft: Annotated[Literal["auto", "off", "ngram", "mtp"], Parameter(group=_DRAFTS)] = "off"
+    """Guess tokens ahead and look at several in a pass, where that is measured to be faster; answers stay the same.
+    ngram: what stands before is repeated; mtp: also the model's own block guesses. auto: both on the CPU, as far as the
+    model has a block."""
+    mtp: Annotated[Path | None, Parameter(group=_DRAFTS)] = None
+    """A GGUF file with the model's block for guesses, where its own has none."""
+    mtp_draft: Annotated[int, Parameter(validator=Number(gte=1, lte=16), group=_DRAFTS)] = 16
+    """Most tokens guessed at once, by whomever."""
+    mtp_margin: Annotated[float, Parameter(validator=Number(gte=0, lte=1000), group=_DRAFTS)] = 0.0
+    """By how much the logit of the block's best token must exceed the second one's."""
     force: bool = False
     """Go on although memory looks too small."""
     cluster: Annotated[ClusterSettings | None, Parameter(parse=False)] = None  # of commands that take these, too

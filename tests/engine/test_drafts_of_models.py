@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from engine.bits import nano
-from fakes.drafters import planted_drafting, random_drafting
+from fakes.drafters import AllLengths, NoDrafter, planted_drafting, random_drafting
 from oracle.fixtures import oracle_file
 from whitedwarf.cli.loading import open_model
 from whitedwarf.config import ModelSettings
@@ -21,9 +21,14 @@ from whitedwarf.engine.engine import Engine
 from whitedwarf.engine.ngram_drafter import NgramDrafter
 from whitedwarf.engine.request import GREEDY, Completion, GenerateOptions, SamplingOptions, Token
 from whitedwarf.engine.session import SessionSnapshot
+from whitedwarf.gguf.reader import open_gguf
 from whitedwarf.model.base import Model, Snapshot
 from whitedwarf.model.deepseek import DeepSeek
+from whitedwarf.model.drafting import MtpDrafts
+from whitedwarf.model.loading import load_mtp
 from whitedwarf.model.saved_states import ArraysKind
+from whitedwarf.model.transformer import Transformer
+from whitedwarf.weights.store import bundled_model
 
 NUM_TOKENS = int(os.environ.get("WHITEDWARF_DRAFT_TOKENS", "1200"))
 PARALLEL = 4
@@ -72,6 +77,14 @@ class Truth:
         return ()
 
 
+def block_drafting() -> Drafting:
+    """Nano's own block, asked for up to 5 tokens each time."""
+    main = model_of("nano")
+    assert isinstance(main, Transformer)
+    block = load_mtp(open_gguf(bundled_model().with_name("nano-mtp.gguf")), main)
+    return Drafting(NoDrafter, 5, AllLengths(), MtpDrafts(block))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_greedy_answers_are_those_of_plain_decoding(name: str) -> None:
@@ -84,6 +97,7 @@ def test_greedy_answers_are_those_of_plain_decoding(name: str) -> None:
         planted_drafting(truth_of(asked, plain), 0.3, vocab_size=vocab_size),
         random_drafting(2, vocab_size, most=5),
         Drafting(NgramDrafter),
+        *([block_drafting()] if name == "nano" else []),
     ):
         drafted = answer_all(model, asked, options, drafting)
         assert [answer.ids for answer in drafted] == [answer.ids for answer in plain]
@@ -131,3 +145,10 @@ def test_the_state_is_that_of_plain_decoding(is_wrong: float, kind: ArraysKind) 
 
 def saved_bytes(model: DeepSeek, kind: ArraysKind, state: Snapshot) -> list[list[bytes]]:
     return [[array.tobytes() for array in layer] for layer in model.state_arrays(kind).of(state)]
+
+
+def test_most_of_what_the_block_of_nano_guesses_is_right() -> None:
+    with Engine(model_of("nano"), drafting=block_drafting()) as engine:
+        finished = engine.submit([300, 400, 500], GenerateOptions(100, sampling=GREEDY)).result(PATIENCE_S).finished
+    assert finished.drafted_tokens > 50
+    assert finished.accepted_tokens > finished.drafted_tokens / 3

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from whitedwarf.engine.draft_length import Company, DraftLengths
-from whitedwarf.engine.drafter import Guess
+from whitedwarf.engine.drafter import NOTHING, Guess
 from whitedwarf.engine.drafts import Drafting
 from whitedwarf.model.base import Ids
 
@@ -19,6 +19,19 @@ class AllLengths(DraftLengths):
 
     def of(self, rate: float, most: int, company: Company) -> int:
         return most
+
+    def of_block(self, rate: float, most: int, company: Company) -> int:
+        return most
+
+
+class NoDrafter:
+    """Has no guess, so that the model's block is asked."""
+
+    def told(self, ids: Sequence[int] | Ids) -> None:
+        pass
+
+    def draft(self, most: int) -> Guess:
+        return NOTHING
 
 
 @dataclass

@@ -157,7 +157,11 @@ def open_local(
         note(f"--think-max needs --ctx {MAX_THINKING_CONTEXT} or more, this is {loaded.context_length}: using --think")
     store = _store(loaded, tokenizer, flags.sessions_dir or DEFAULT_FOLDER)
     engine = Engine(
-        loaded.transformer, max_chunk_tokens=loaded.chunk_tokens, max_parallel=1, power_percent=settings.power
+        loaded.transformer,
+        max_chunk_tokens=loaded.chunk_tokens,
+        max_parallel=1,
+        power_percent=settings.power,
+        drafting=loaded.drafting(),
     )
     dialogue = LocalDialogue(engine, tokenizer, ModelVersion(settings.recipe.upper()), how)
     name = str(loaded.gguf.metadata.get("general.name") or loaded.gguf.paths[0].name)

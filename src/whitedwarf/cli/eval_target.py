@@ -78,6 +78,7 @@ def _engine(
         max_chunk_tokens=loaded.chunk_tokens,
         max_parallel=exam.parallel,
         power_percent=model.power,
+        drafting=loaded.drafting(),
     )
     with engine:
         target = EngineTarget(engine, loaded.tokenizer(), _facts(loaded), fitting.thinking, limits)

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from whitedwarf.cli.clustering import open_clustered
+from whitedwarf.cli.drafting import check_drafts, describe_drafting, drafting_of, open_block
 from whitedwarf.cli.machine import available_threads
 from whitedwarf.cli.memory import fitting_chunk, memory_need
 from whitedwarf.cli.one_line import one_line
@@ -18,6 +19,7 @@ from whitedwarf.cli.simulated_use import SimulatedUse
 from whitedwarf.cli.streaming import Streaming, open_store, warmed
 from whitedwarf.cli.streaming_flags import check_streaming, simulated_bytes
 from whitedwarf.config import DEFAULT_CONTEXT, ClusterSettings, FileSettings, ModelSettings
+from whitedwarf.engine.drafts import Drafting
 from whitedwarf.engine.engine import Engine
 from whitedwarf.engine.memory import judge, probe_memory, size_text
 from whitedwarf.engine.paced_model import PacedModel
@@ -26,6 +28,7 @@ from whitedwarf.errors import FileFormatError, UsageError
 from whitedwarf.gguf.reader import GgufFile, open_gguf
 from whitedwarf.model.deepseek import DeepSeek
 from whitedwarf.model.loading import load_model
+from whitedwarf.model.mtp import MtpBlock
 from whitedwarf.model.steering import Steering
 from whitedwarf.ops.base import Ops
 from whitedwarf.ops.select import make_ops, make_planned, make_streamed
@@ -84,6 +87,7 @@ class LoadedModel:
     streaming: Streaming | None = None  # of experts from the disk
     simulated: SimulatedUse | None = None  # memory that is held only to be gone
     coordinator: "Coordinator | None" = None  # of a cluster; closes itself at exit
+    mtp: MtpBlock | None = None
 
     @property
     def context_length(self) -> int:
@@ -113,7 +117,12 @@ class LoadedModel:
             max_chunk_tokens=self.chunk_tokens,
             max_parallel=1,
             power_percent=self.settings.power,
+            drafting=self.drafting(),
         )
+
+    def drafting(self) -> Drafting | None:
+        """How a new engine guesses tokens ahead, if it does."""
+        return drafting_of(self.settings, self.transformer.ops.name, self.mtp)
 
     @property
     def paced(self) -> DeepSeek:
@@ -125,10 +134,11 @@ class LoadedModel:
         """What runs where, in one line."""
         config = self.transformer.config
         need = memory_need(config, 0, self.chunk_tokens)
+        drafting = self.drafting()
         return (
             f"context {self.context_length} tokens ({size_text(need.context_bytes)}, {config.kv_cache}), "
             f"backend {self.transformer.ops.name}, prefill chunk {self.chunk_tokens} ({size_text(need.fixed_bytes)} of "
-            "buffers)"
+            f"buffers), drafts {describe_drafting(drafting)}"
         )
 
     def with_context(self, context_length: int) -> "LoadedModel":
@@ -173,6 +183,7 @@ def open_model(
     `wrap` puts something around the backend, to look on. `default_context` is for settings that name none.
     """
     check_streaming(settings)
+    check_drafts(settings)
     simulated = _simulated(settings)
     gguf, memory = open_file(settings), probe_memory()
     if settings.cluster is not None:
@@ -182,7 +193,8 @@ def open_model(
         return replace(over, simulated=simulated)
     plan = plan_model(settings, gguf, memory, default_context, note, parallel=parallel, prefix_bytes=prefix_bytes)
     made = _backend(plan, settings, gguf)
-    full = load_model(gguf, wrap(made.ops), settings.kv_cache).transformer
+    found = load_model(gguf, wrap(made.ops), settings.kv_cache)
+    full = found.transformer
     loaded = LoadedModel(
         transformer=_limited(full, full.config.context_length, settings, default_context),
         gguf=gguf,
@@ -191,6 +203,7 @@ def open_model(
         chunk_tokens=plan.chunk_tokens,
         streaming=None if made.streaming is None else warmed(made.streaming, settings, gguf, note),
         simulated=simulated,
+        mtp=open_block(settings, found),
     )
     if plan.placement is not None:
         return replace(loaded, on_cards=_settled(plan, made))

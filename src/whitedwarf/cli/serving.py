@@ -203,6 +203,7 @@ def _engine(loaded: LoadedModel, serve: ServeSettings, store: DiskPrefixes | Non
         prefix_budget_bytes=serve.kv_ram_mb << 20,
         power_percent=loaded.settings.power,
         store=store,
+        drafting=loaded.drafting(),
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 HOPE = 0.7  # of a guess of which nothing is known yet
 SLOPE = 0.25  # of a pass, what each further row is believed to cost until such a pass was run
 WORTH = 1.05  # the gain below which nothing is guessed: measured seconds are not exact
+BLOCK_SHARE = 0.1  # of a pass, what a token of the model's block is believed to take until that was measured
 PLAIN_EVERY = 64  # passes with guesses, after which one without is timed
 _OF_ANSWER, _OF_ENGINE = 1 / 16, 1 / 256  # the share of the newest in running means
 _OF_COSTS = 1 / 8
@@ -71,14 +72,17 @@ class Company:
     answers: int
 
 
-def best_length(rate: float, most: int, company: Company, costs: PassCosts) -> int:
-    """How many tokens of a guess, each right with this rate, to look at, so that most tokens come per second."""
+def best_length(rate: float, most: int, company: Company, costs: PassCosts, token_s: float = 0.0) -> int:
+    """How many tokens of a guess, each right with this rate, to look at, so that most tokens come per second.
+
+    A guess takes `token_s` a token to make.
+    """
     best, best_pace = 0, WORTH * company.answers / costs.of(company.rows)
     expected, chance = 0.0, 1.0
     for length in range(1, most + 1):
         chance *= rate
         expected += chance
-        pace = (company.answers + expected) / costs.of(company.rows + length)
+        pace = (company.answers + expected) / (costs.of(company.rows + length) + length * token_s)
         if pace > best_pace:
             best, best_pace = length, pace
     return best
@@ -91,6 +95,7 @@ class DraftLengths:
         self.costs = PassCosts()
         self.rates = HitRates()
         self._since_plain = 0
+        self._block_token_s: float | None = None
 
     def begin_pass(self) -> bool:
         """Whether this pass may look at guesses; now and then not."""
@@ -101,4 +106,18 @@ class DraftLengths:
         return False
 
     def of(self, rate: float, most: int, company: Company) -> int:
+        """Of a guess that costs nothing but its rows."""
         return best_length(rate, most, company, self.costs)
+
+    def of_block(self, rate: float, most: int, company: Company) -> int:
+        """Of a guess that the model's block would make."""
+        token_s = self._block_token_s
+        if token_s is None:  # a layer of many, and the head: not much of a pass
+            token_s = self.costs.of(company.rows) * BLOCK_SHARE
+        return best_length(rate, most, company, self.costs, token_s)
+
+    def block_took(self, num_tokens: int, seconds: float) -> None:
+        """So many tokens, those of the longest guess, were guessed by the block, for all answers at once."""
+        token_s = seconds / num_tokens
+        known = self._block_token_s if self._block_token_s is not None else token_s
+        self._block_token_s = known + _OF_COSTS * (min(token_s, 4 * known) - known)

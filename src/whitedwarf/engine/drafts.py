@@ -4,17 +4,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from whitedwarf.engine.draft_length import Company, DraftLengths, HitRates
-from whitedwarf.engine.drafter import NOTHING, CarefulDrafter, DrafterMaker
-from whitedwarf.model.base import Ids
+from whitedwarf.engine.drafter import NOTHING, CarefulDrafter, DrafterMaker, Guess
+from whitedwarf.model.base import DraftBlock, Ids
+
+BLOCK = "block"  # the kind of guesses of the model's own
+FIRST_WAIT, LONGEST_WAIT = 32, 512  # passes until the block is tried again where it has lost
 
 
 @dataclass(frozen=True, slots=True)
 class Drafting:
-    """How an engine's answers are guessed: who does, and how much of a guess is looked at. `most` tokens at once."""
+    """How an engine's answers are guessed: who does, and how much of a guess is looked at. `most` tokens at once.
+
+    Where nobody else has a guess, the model's own `block` is asked, if it has one.
+    """
 
     make: DrafterMaker
     most: int = 16
     lengths: DraftLengths = field(default_factory=DraftLengths)
+    block: DraftBlock | None = None
 
 
 class Drafts:
@@ -29,6 +36,7 @@ class Drafts:
         self._rates = HitRates(drafting.lengths.rates)
         self._guess = NOTHING
         self._length = 0
+        self._wait = self._waited = 0  # passes until the block is tried again, and since it was
 
     def propose(self, most: int, company: Company) -> Sequence[int]:
         """Tokens for the next pass to look at behind the last one, at most so many; often none."""
@@ -36,6 +44,28 @@ class Drafts:
         most = min(most, self._most, len(self._guess.ids))
         self._length = self._lengths.of(self._rates.of(self._guess.kind), most, company) if most else 0
         return self._guess.ids[: self._length]
+
+    def block_length(self, most: int, company: Company) -> int:
+        """How many tokens the model's block should guess, where nobody else has; 0: none.
+
+        Where that has lost it is tried again now and then, the more rarely the longer it has been losing.
+        """
+        if self._guess.ids or most < 1:
+            return 0
+        most = min(most, self._most)
+        length = self._lengths.of_block(self._rates.of(BLOCK), most, company)
+        if length:
+            self._wait = self._waited = 0
+            return length
+        self._waited += 1
+        if self._waited < (self._wait or FIRST_WAIT):
+            return 0
+        self._wait, self._waited = min(2 * (self._wait or FIRST_WAIT), LONGEST_WAIT), 0
+        return min(most, 2)
+
+    def propose_block(self, ids: Sequence[int]) -> None:
+        """This is the block's guess, all of it to be looked at."""
+        self._guess, self._length = Guess(ids, BLOCK), len(ids)
 
     def settle(self, drawn: Sequence[int]) -> None:
         """These tokens came, also where nobody looked at the guess; fewer than that has where the answer ended."""

@@ -63,7 +63,7 @@ class Engine:
         self._prefixes = Prefixes(model, prefix_budget_bytes, max_parallel, store)
         self._keys = itertools.count(1)
         self._lanes = itertools.count(1)
-        loop = Loop(model, limits, max_waiting, self._prefixes, drafting.lengths if drafting else None)
+        loop = Loop(model, limits, max_waiting, self._prefixes, drafting)
         loop.power_percent = checked_power(power_percent)
         thread = threading.Thread(target=loop.run, name="whitedwarf-engine", daemon=True)
         thread.start()

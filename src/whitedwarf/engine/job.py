@@ -5,6 +5,7 @@ random numbers, its session and its counters are its own.
 """
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,7 +29,7 @@ from whitedwarf.engine.seen_prefixes import common_length
 from whitedwarf.engine.session import Reused, Session
 from whitedwarf.engine.stops import MIN_PARTING, is_answer_stop, is_cold, prompt_stops, tokens_to_answer_stop
 from whitedwarf.errors import WhitedwarfError
-from whitedwarf.model.base import Ids, LogitRows, Logits, Span
+from whitedwarf.model.base import DraftAsk, DraftState, Ids, LogitRows, Logits, Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,7 @@ class Job:
         self._chooser = chooser
         self._drafting = drafting
         self._drafts: Drafts | None = None
+        self.note: DraftState | None = None  # of the model's block for drafts, where that is asked
         self._proposed: list[int] = []  # drafts in the next pass, behind the last token
         self._course = FREE if guide is None else guide.course
         self._chunk_tokens = chunk_tokens
@@ -114,6 +116,8 @@ class Job:
         self._started_s = time.perf_counter()
         self._last_served = newcomers_turn(num_batches)
         self._reused = self.session.sync(self._prompt)
+        if self._drafting is not None and self._drafting.block is not None and self.session.state.draft_room:
+            self.note = self._drafting.block.new_state()
         if self.session.remembers:
             self._num_remembered = self._reused.num_tokens
             start, parting, named = self._reused.num_tokens, self._reused.num_common, self._options.checkpoints
@@ -128,10 +132,25 @@ class Job:
         assert self._drafting is not None
         if self._drafts is None:
             self._drafts = Drafts(self._drafting, np.append(self._prompt, np.int32(self._last_token)))
-        left, stop = self._budget - self._generated_tokens, tokens_to_answer_stop(self.session.position)
-        most = min(most, self.session.state.draft_room, left - 1, stop - 1)
-        self._proposed = list(self._drafts.propose(most, company))
+        self._proposed = list(self._drafts.propose(self._most_drafts(most), company))
         return len(self._proposed)
+
+    def block_ask(self, most: int, company: Company) -> DraftAsk | None:
+        """What the model's block should guess of this answer, after `propose`; None: nothing."""
+        if self.note is None or self._drafts is None:
+            return None
+        length = self._drafts.block_length(self._most_drafts(most), company)
+        return DraftAsk(self.note, self._last_token, length) if length else None
+
+    def propose_block(self, ids: Sequence[int]) -> None:
+        """What the block has guessed, for the next pass to look at."""
+        assert self._drafts is not None
+        self._drafts.propose_block(ids)
+        self._proposed = list(ids)
+
+    def _most_drafts(self, most: int) -> int:
+        left, stop = self._budget - self._generated_tokens, tokens_to_answer_stop(self.session.position)
+        return min(most, self.session.state.draft_room, left - 1, stop - 1)
 
     def span(self, num_tokens: int) -> Span:
         """The next `num_tokens` pending tokens."""
@@ -251,6 +270,8 @@ class Job:
     def _take_back(self, num_tokens: int, logits: Logits | None) -> None:
         if num_tokens:
             self.session.take_back(num_tokens, logits)
+            if self.note is not None:
+                self.note.take_back(num_tokens)
 
     def _draw(self, logits: Logits) -> _Ending | None:
         """The next token, told to all; how the answer ends with it, if it does."""

@@ -12,8 +12,10 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
+from functools import partial
 
 from whitedwarf.engine.draft_length import Company, DraftLengths
+from whitedwarf.engine.drafts import Drafting
 from whitedwarf.engine.job import Job
 from whitedwarf.engine.power import FULL_POWER_PERCENT, Duty, Kind
 from whitedwarf.engine.prefix import Prefixes
@@ -27,7 +29,7 @@ from whitedwarf.errors import (
     OutOfMemoryError,
     WhitedwarfError,
 )
-from whitedwarf.model.base import Logits, Model, PaceableModel, Span, is_reading
+from whitedwarf.model.base import Logits, Model, Pace, PaceableModel, Span, is_reading
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +52,7 @@ class Loop:
         limits: Limits,
         max_waiting: int,
         prefixes: Prefixes,
-        draft_lengths: DraftLengths | None = None,
+        drafting: Drafting | None = None,
     ) -> None:
         self._model = model
         self._prefixes = prefixes
@@ -67,7 +69,8 @@ class Loop:
         self._stopped: EngineClosedError | None = None
         self._num_batches = 0
         self._token_s: float | None = None  # what a token of a prompt took in the last batch that had enough of them
-        self._draft_lengths = draft_lengths or DraftLengths()
+        self._draft_lengths = DraftLengths() if drafting is None else drafting.lengths
+        self._block = None if drafting is None else drafting.block
 
     def submit(self, job: Job) -> None:
         """Queue `job`; EngineBusyError when too many wait, EngineClosedError when nothing will run any more."""
@@ -189,16 +192,34 @@ class Loop:
     def _propose(self, jobs: Collection[Job], limits: Limits) -> None:
         """Have drafts looked at in the next pass where that is worth it: beside prompts only where there is room."""
         phases = [job.candidate.phase for job in jobs]
-        if not any(job.may_draft for job in jobs):
+        drafting = [job for job in jobs if job.may_draft]
+        if not drafting:
             return
         rows = answers = phases.count(Phase.DECODING)
         room = (limits.max_parallel if Phase.PREFILLING in phases else limits.max_rows) - rows
         if not self._draft_lengths.begin_pass():
             room = 0
-        for job in jobs:
-            if job.may_draft:
-                num_drafts = job.propose(room, Company(rows, answers))
-                rows, room = rows + num_drafts, room - num_drafts
+        for job in drafting:
+            num_drafts = job.propose(room, Company(rows, answers))
+            rows, room = rows + num_drafts, room - num_drafts
+        self._ask_block(drafting, room, Company(rows, answers))
+
+    def _ask_block(self, jobs: Sequence[Job], room: int, company: Company) -> None:
+        """Have the model's own block guess where nobody else has, for all answers at once."""
+        asks = [(job, ask) for job in jobs if (ask := job.block_ask(room // len(jobs), company)) is not None]
+        if not asks or self._block is None:
+            return
+        began_s = time.monotonic()
+        try:
+            found = self._block.draft([ask for _, ask in asks])
+        except Exception:  # the model's own code: what it may raise is not ours to know, and no answer needs it
+            log.exception("draft_failed")
+            for job in jobs:
+                job.note = None
+            return
+        self._draft_lengths.block_took(max(ask.most for _, ask in asks), time.monotonic() - began_s)
+        for (job, _), ids in zip(asks, found, strict=True):
+            job.propose_block(ids)
 
     def _forward(self, jobs: Sequence[Job], spans: Sequence[Span], piece_tokens: int) -> None:
         began_s, num_rows = time.monotonic(), sum(len(span.ids) for span in spans)
@@ -224,17 +245,23 @@ class Loop:
 
     def _pass(self, jobs: Sequence[Job], spans: Sequence[Span]) -> list[Logits]:
         model, is_full = self._model, self.power_percent == FULL_POWER_PERCENT
+        notes = [job.note for job in jobs]
+        pace: Pace | None = None
+        self._kind = Kind.READ if is_reading(spans) else Kind.DECODE
         if not is_full and is_reading(spans) and isinstance(model, PaceableModel):
             self._kind = Kind.REST_OF_READ
-            results = model.forward_at_pace(spans, lambda layer: self._rest_in_pass(layer, jobs))
+            pace = partial(self._rest_in_pass, jobs)
+        if self._block is not None and any(note is not None for note in notes):
+            results = self._block.forward_noting(model, spans, notes, pace)
+        elif pace is not None and isinstance(model, PaceableModel):
+            results = model.forward_at_pace(spans, pace)
         else:
-            self._kind = Kind.READ if is_reading(spans) else Kind.DECODE
             results = model.forward(spans)
         if len(results) != len(spans):
             raise BackendError(f"expected logits of {len(spans)} spans, got {len(results)}")
         return results
 
-    def _rest_in_pass(self, layer: int, jobs: Sequence[Job]) -> None:
+    def _rest_in_pass(self, jobs: Sequence[Job], layer: int) -> None:
         """After a layer. While one of the pass is cancelled, or the engine closes in haste, the pass has to come to its
         end first: what is left of the rests is rested after it, where both are heard.
         """

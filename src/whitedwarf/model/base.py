@@ -118,3 +118,34 @@ class PaceableModel(Protocol):
 
     def forward_at_pace(self, spans: Sequence[Span], pace: Pace) -> list[Logits]:
         """As Model.forward, bit by bit, with `pace` after each layer. For passes that read: see `is_reading`."""
+
+
+class DraftState(Protocol):
+    """What a model's block for drafts remembers of one sequence, beside the sequence's own state."""
+
+    def take_back(self, num_tokens: int) -> None:
+        """The newest tokens that were noted were drafts, and wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class DraftAsk:
+    """`token` was drawn after what `state` has noted: which ones come then, at most `most` of them?"""
+
+    state: DraftState
+    token: int
+    most: int
+
+
+class DraftBlock(Protocol):
+    """A block that guesses tokens ahead from what a model computes anyway (MTP, model.md 2.9)."""
+
+    def new_state(self) -> DraftState:
+        """Of a sequence of which nothing was noted, however long it is already."""
+
+    def forward_noting(
+        self, model: Model, spans: Sequence[Span], notes: Sequence[DraftState | None], pace: Pace | None = None
+    ) -> list[Logits]:
+        """`model.forward(spans)`, bit by bit; each span is noted for its drafts. See PaceableModel for `pace`."""
+
+    def draft(self, asks: Sequence[DraftAsk]) -> list[list[int]]:
+        """The likeliest tokens, ask by ask; fewer where the block is not sure. After an error the states are lost."""

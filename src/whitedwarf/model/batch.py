@@ -1,8 +1,8 @@
 """The rows of one forward pass: the tokens of all spans side by side, with their positions and rotary turns."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -18,6 +18,10 @@ class Observer(Protocol):
     """Sees named intermediate rows of a pass: for tests, calibration and diagnosis."""
 
     def __call__(self, name: str, layer: int, rows: np.ndarray) -> None: ...
+
+
+Note: TypeAlias = Callable[[FloatArray], None]
+"""Sees the streams (n, S, D) after the last layer, the backend's own: good until it returns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,7 @@ class Batch:
     observe: Observer | None = None
     entering: FloatArray | None = None  # (n, S, D) numpy's: the streams after the layers before ours
     pace: Pace | None = None
+    note: Note | None = None
 
     @classmethod
     def of(
@@ -110,7 +115,7 @@ class Batch:
     @property
     def is_decode(self) -> bool:
         """See ops/base.py, Pass. What enters from elsewhere is not among the numbers that a recording finds."""
-        if self.observe is not None or self.entering is not None or self.pace is not None:
+        if any(one is not None for one in (self.observe, self.entering, self.pace, self.note)):
             return False
         return all(part.num_tokens == len(rows) == 1 for part, rows in self._pairs)
 

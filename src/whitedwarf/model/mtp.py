@@ -65,14 +65,26 @@ class MtpBlock:
 
     def forward(self, spans: Sequence[Span], streams: FloatArray) -> MtpOutput:
         """spans: the tokens at p+1 with this block's own states; streams (n, S, D): the main model's rows at p."""
+        return self._output(self._streams(spans, streams))
+
+    def forward_last(self, spans: Sequence[Span], streams: FloatArray) -> MtpOutput:
+        """The same, of each span's last token only: (spans, V) and (spans, S, D)."""
+        after, ends = self._streams(spans, streams), np.cumsum([len(span.ids) for span in spans])
+        return self._output(self.main.ops.take_rows(after, (ends - 1).tolist()) if len(after) > len(spans) else after)
+
+    def _streams(self, spans: Sequence[Span], streams: FloatArray) -> FloatArray:
         main = self.main
         batch = Batch.of(spans, main.ops, main.plain_rope, main.compressed_rope, main.config.vocab_size)
         after = self.layer.forward(Streams(self._join(batch, streams)), batch).whole(main.ops)
         for part in batch.parts:
             part.state.advance(part.num_tokens)
-        mixed = main.ops.hyper_head(after, self.head_hyper, main.config.hyper)
+        return after
+
+    def _output(self, streams: FloatArray) -> MtpOutput:
+        main = self.main
+        mixed = main.ops.hyper_head(streams, self.head_hyper, main.config.hyper)
         logits = main.ops.host(main.ops.linear(mixed, self.head))
-        return MtpOutput(logits.astype(np.float32, copy=False), after)
+        return MtpOutput(logits.astype(np.float32, copy=False), streams)
 
     def _join(self, batch: Batch, streams: FloatArray) -> FloatArray:
         """Token and state, normed and projected, added in every stream."""

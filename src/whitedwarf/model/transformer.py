@@ -12,7 +12,7 @@ from itertools import accumulate
 import numpy as np
 
 from whitedwarf.model.base import Logits, Pace, Span
-from whitedwarf.model.batch import Batch, Observer
+from whitedwarf.model.batch import Batch, Note, Observer
 from whitedwarf.model.config import ModelConfig
 from whitedwarf.model.layer import Layer, Streams
 from whitedwarf.model.packed_session import PackedArrays
@@ -83,11 +83,17 @@ class Transformer:
         """Of the layers that are here."""
         return SequenceState(self.config, self.config.hp.compress_ratios, self.ops.memory, self.held)
 
-    def forward(self, spans: Sequence[Span], observe: Observer | None = None, pace: Pace | None = None) -> list[Logits]:
+    def forward(
+        self,
+        spans: Sequence[Span],
+        observe: Observer | None = None,
+        pace: Pace | None = None,
+        note: Note | None = None,
+    ) -> list[Logits]:
         """Run all spans in one pass; see model/base.py. ValueError where only a part of the model is here."""
         if self.embedding is None or self.head is None:
             raise ValueError(f"{self._part_text}: run a pass with `forward_part`")
-        batch = replace(self._batch(spans, observe), pace=pace)
+        batch = replace(self._batch(spans, observe), pace=pace, note=note)
         return self._split(batch, self.ops.passing(self._logits, batch))
 
     def forward_at_pace(self, spans: Sequence[Span], pace: Pace) -> list[Logits]:
@@ -159,6 +165,8 @@ class Transformer:
     def _logits(self, batch: Batch) -> FloatArray:
         """Head over the wanted rows only, all spans in one product (2.8): (wanted, V), the backend's."""
         streams, wanted = self.streams(batch), batch.wanted_rows
+        if batch.note is not None:
+            batch.note(streams)
         if not wanted:
             return np.empty((0, self.config.vocab_size), np.float32)
         assert self.head is not None
