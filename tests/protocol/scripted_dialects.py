@@ -139,8 +139,8 @@ def add_up(dialect: str, events: list[Object], body: Object) -> Shown:
     Arguments that are no whole object are allowed only to the last call of an answer that was cut.
     """
     streamed = _OF_STREAM[dialect](events)
-    for said in json.dumps([events, body], ensure_ascii=False).split('"'):
-        assert not any(markup in said for markup in MARKUP), said
+    told = json.dumps([events, body], ensure_ascii=False)
+    assert not any(markup in told for markup in MARKUP), told
     whole = tuple(call for call in streamed.calls if _is_object(call[1]))
     assert whole == streamed.calls or (streamed.calls[:-1] == whole and streamed.finish != "tool_calls"), streamed
     buffered = _OF_BODY[dialect](body)

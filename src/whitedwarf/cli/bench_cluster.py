@@ -23,8 +23,8 @@ from whitedwarf.gguf.hparams import from_metadata
 
 def command(
     *,
-    prompt_tokens: Annotated[int, Parameter(validator=POSITIVE)] = 2048,
-    prefill_chunk: Annotated[int, Parameter(validator=POSITIVE)] = 64,
+    prompt_tokens: Annotated[int, Parameter(validator=POSITIVE)] = 4096,
+    prefill_chunk: Annotated[int, Parameter(validator=POSITIVE)] = 128,
     gen_tokens: Annotated[int, Parameter(name=("--gen-tokens", "-n"), validator=POSITIVE)] = 128,
     repeats: Annotated[int, Parameter(validator=POSITIVE)] = 5,
     first_layers: Annotated[int | None, Parameter(validator=POSITIVE)] = None,

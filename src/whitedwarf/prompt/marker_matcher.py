@@ -8,8 +8,11 @@ the newlines before it along. Does not know what the markers mean.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 NEWLINE = "\n"
+MOST_SHARED_CHARACTERS = 4096  # of all markers together; a client's stop strings may be longer
+MOST_SHARED = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,12 @@ class Matcher:
         # An empty class matches nothing: a state without markers skips everything.
         self.find_first = re.compile(f"[{first}]" if first else "(?!)").search
 
+    def complete(self) -> None:
+        """Be fit for several threads: nodes and edges may then be made twice, which changes nothing, and all else is
+        made now."""
+        for place, pattern in enumerate(self.patterns):
+            self._fallbacks_of(place, len(pattern.text))
+
     def edge(self, node: Node, character: str, *, is_of_ids: bool) -> Edge:
         """Where `character` leads from `node`; ids and text pieces match differently."""
         edges = node.id_edges if is_of_ids else node.edges
@@ -119,6 +128,25 @@ class Matcher:
         table = self._fallbacks.setdefault(place, [0, 0])
         _extend_fallbacks(table, self.patterns[place].text, matched)
         return table
+
+
+def matcher_of(patterns: tuple[Pattern, ...]) -> Matcher:
+    """A matcher for all who look for these patterns, in any thread: every answer would build the same ones anew."""
+    if is_long(patterns):
+        return Matcher(patterns)
+    return _shared(patterns)
+
+
+def is_long(patterns: Sequence[Pattern]) -> bool:
+    """Whether they are too long to be kept for others."""
+    return sum(len(pattern.text) for pattern in patterns) > MOST_SHARED_CHARACTERS
+
+
+@lru_cache(maxsize=MOST_SHARED)
+def _shared(patterns: tuple[Pattern, ...]) -> Matcher:
+    matcher = Matcher(patterns)
+    matcher.complete()
+    return matcher
 
 
 def _place(progress: _Progress) -> int:

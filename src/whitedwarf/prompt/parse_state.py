@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
-from whitedwarf.prompt.marker_matcher import Matcher, Pattern
+from whitedwarf.prompt.marker_matcher import MOST_SHARED, Matcher, Pattern, is_long, matcher_of
 from whitedwarf.prompt.markup import readings
 from whitedwarf.prompt.output_segment import Segment
 
@@ -55,8 +56,18 @@ def limited_state(
 
 def _readers(rules: Sequence[Rule]) -> tuple[Matcher, tuple[Action, ...]]:
     """Each marker in all its readings, and the action of each of these."""
-    read = [(pattern, rule.action) for rule in rules for pattern in readings(rule.pattern)]
-    return Matcher([pattern for pattern, _ in read]), tuple([action for _, action in read])
+    patterns = tuple([rule.pattern for rule in rules])
+    read, markers = _readings(patterns) if is_long(patterns) else _shared_readings(patterns)
+    return matcher_of(read), tuple([rules[marker].action for marker in markers])
+
+
+def _readings(patterns: tuple[Pattern, ...]) -> tuple[tuple[Pattern, ...], tuple[int, ...]]:
+    """All readings, and which pattern each of them is of."""
+    read = [(reading, marker) for marker, pattern in enumerate(patterns) for reading in readings(pattern)]
+    return tuple([reading for reading, _ in read]), tuple([marker for _, marker in read])
+
+
+_shared_readings = lru_cache(maxsize=MOST_SHARED)(_readings)
 
 
 def drop(text: str, segment: Segment, offset: int) -> None:

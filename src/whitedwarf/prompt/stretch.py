@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from whitedwarf.prompt.marker_matcher import Matcher, Pattern
+from whitedwarf.prompt.marker_matcher import Matcher, Pattern, matcher_of
 
 Action = Callable[[], None]
 Marker = tuple[str, Action]  # its text and what finding it does
@@ -67,7 +67,7 @@ def stretch(
     skips: bool = False,
 ) -> Stretch:
     """A stretch that these markers end; the one that ends first counts, then the one listed first."""
-    matcher = Matcher([Pattern(text) for text, _ in markers])
+    matcher = matcher_of(tuple([Pattern(text) for text, _ in markers]))
     return Stretch(
         position, matcher, tuple([action for _, action in markers]), limit, keeps or limit is not None, skips
     )
