@@ -81,5 +81,8 @@ def test_the_plan_gives_members_what_the_coordinator_has_not() -> None:
     layers = unsettled.own_layers([free])
     assert layers == range(3)
     assert unsettled.with_own(layers)([free]) == [(free, range(3, 6))]
-    with pytest.raises(ClusterError, match="alone"):
+    with pytest.raises(ClusterError, match="nobody has joined"):
         unsettled.own_layers([])
+    slow = Present("tls://d:1", replace(FACTS, loaded=None, read_bytes_per_s=1.0))
+    with pytest.raises(ClusterError, match="alone is fastest"):
+        unsettled.own_layers([slow])

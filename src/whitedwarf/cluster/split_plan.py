@@ -21,7 +21,9 @@ class SplitPlan:
         return [(by_name[share.name], share.layers) for share in self._shares(by_name)[1:]]
 
     def own_layers(self, members: Sequence[Present]) -> range:
-        """What is left for the coordinator; the same errors, and where nothing would be left to the members."""
+        """What is left for the coordinator; the same errors, and where there are no members, or nothing for them."""
+        if not members:
+            raise ClusterError("nobody has joined yet: run `whitedwarf cluster join` on the other machines")
         by_name = {f"{member.facts.name} at {member.address}": member for member in members}
         found = self._shares(by_name)
         if len(found) == 1:
