@@ -134,10 +134,10 @@ class ModelSettings(StreamingSettings):
     power: Annotated[int, Parameter(validator=Number(gte=1, lte=100))] = 100
     """Share of the time to compute in, in percent; the rest is rested, after each layer of a prompt and each token.
     Results stay the same."""
-    draft: Annotated[Literal["auto", "off", "ngram", "mtp"], Parameter(group=_DRAFTS)] = "off"
+    draft: Annotated[Literal["auto", "off", "ngram", "mtp"] | None, Parameter(group=_DRAFTS)] = None
     """Guess tokens ahead and look at several in a pass, where that is measured to be faster; answers stay the same.
-    ngram: what stands before is repeated; mtp: also the model's own block guesses. auto: both on the CPU, as far as the
-    model has a block."""
+    ngram: what stands before is repeated; mtp: the model's own block guesses, too. auto: both on the CPU, as far as the
+    model has a block. Default: off, with --mtp mtp."""
     mtp: Annotated[Path | None, Parameter(group=_DRAFTS)] = None
     """A GGUF file with the model's block for guesses, where its own has none."""
     mtp_draft: Annotated[int, Parameter(validator=Number(gte=1, lte=16), group=_DRAFTS)] = 16

@@ -64,10 +64,10 @@ def test_an_answer_learns_faster_than_the_engine_and_begins_where_that_is() -> N
     engine = HitRates()
     first = HitRates(engine)
     for _ in range(100):
-        first.saw("mtp", hits=0, misses=1)
-    assert first.of("mtp") < 0.05
-    assert first.of("mtp") < engine.of("mtp") < engine.of("other")
-    assert HitRates(engine).of("mtp") == engine.of("mtp")
+        first.saw("mtp", hits=0, misses=1, hope=0.7)
+    assert first.of("mtp", 0.7) < 0.05
+    assert first.of("mtp", 0.7) < engine.of("mtp", 0.7) < engine.of("other", 0.7)
+    assert HitRates(engine).of("mtp", 0.1) == engine.of("mtp", 0.7)
 
 
 def test_now_and_then_a_pass_without_guesses_is_timed() -> None:

@@ -22,13 +22,19 @@ def plain_search(ids: list[int], most: int, least_match: int) -> Guess:
         for end in range(len(ids) - 1, length - 1, -1):
             if ids[end - length : end] == ending:
                 followers = ids[end:]
-                return Guess((followers * most)[:most], length)
+                return Guess((followers * most)[:most], length, one_hope(length))
     return NOTHING
+
+
+def one_hope(length: int) -> float:
+    """What is hoped of a match of this length: as the drafter says of some text with one."""
+    text = list(range(length))
+    return drafter([*text, 99, *text], 1).draft(1).hope
 
 
 def test_what_followed_the_same_words_is_guessed() -> None:
     text = [10, 11, 12, 13, 14, 15, 16]
-    assert drafter([*text, 99, *text[:3]]).draft(4) == Guess([13, 14, 15, 16], 3)
+    assert drafter([*text, 99, *text[:3]]).draft(4) == Guess([13, 14, 15, 16], 3, 0.3)
 
 
 def test_the_latest_of_equal_matches_counts() -> None:

@@ -7,7 +7,6 @@ to measure anew, now and then, what it has not done for long.
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-HOPE = 0.7  # of a guess of which nothing is known yet
 SLOPE = 0.25  # of a pass, what each further row is believed to cost until such a pass was run
 WORTH = 1.05  # the gain below which nothing is guessed: measured seconds are not exact
 BLOCK_SHARE = 0.1  # of a pass, what a token of the model's block is believed to take until that was measured
@@ -49,19 +48,20 @@ class HitRates:
         self._share = _OF_ENGINE if others is None else _OF_ANSWER
         self._rates: dict[Hashable, float] = {}
 
-    def of(self, kind: Hashable) -> float:
+    def of(self, kind: Hashable, hope: float) -> float:
+        """`hope` where nothing is known."""
         known = self._rates.get(kind)
         if known is not None:
             return known
-        return HOPE if self._others is None else self._others.of(kind)
+        return hope if self._others is None else self._others.of(kind, hope)
 
-    def saw(self, kind: Hashable, hits: int, misses: int) -> None:
-        rate = self.of(kind)
+    def saw(self, kind: Hashable, hits: int, misses: int, hope: float) -> None:
+        rate = self.of(kind, hope)
         for is_hit in (True,) * hits + (False,) * misses:
             rate += self._share * (is_hit - rate)
         self._rates[kind] = rate
         if self._others is not None:
-            self._others.saw(kind, hits, misses)
+            self._others.saw(kind, hits, misses, hope)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,12 @@ class Guess:
     """The tokens that may come next, the likeliest continuation first to last.
 
     Guesses of one `kind` are about as good as one another: how often they were right says which are worth a look.
+    `hope` is how often a token is thought to be right before that is known.
     """
 
     ids: Sequence[int]
     kind: Hashable = None
+    hope: float = 0.5
 
 
 NOTHING = Guess(())

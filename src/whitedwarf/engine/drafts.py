@@ -7,7 +7,7 @@ from whitedwarf.engine.draft_length import Company, DraftLengths, HitRates
 from whitedwarf.engine.drafter import NOTHING, CarefulDrafter, DrafterMaker, Guess
 from whitedwarf.model.base import DraftBlock, Ids
 
-BLOCK = "block"  # the kind of guesses of the model's own
+BLOCK, BLOCK_HOPE = "block", 0.7  # the kind of guesses of the model's own, and how often they are right
 FIRST_WAIT, LONGEST_WAIT = 32, 512  # passes until the block is tried again where it has lost
 
 
@@ -42,7 +42,9 @@ class Drafts:
         """Tokens for the next pass to look at behind the last one, at most so many; often none."""
         self._guess = self._drafter.draft(min(most, self._most))
         most = min(most, self._most, len(self._guess.ids))
-        self._length = self._lengths.of(self._rates.of(self._guess.kind), most, company) if most else 0
+        self._length = (
+            self._lengths.of(self._rates.of(self._guess.kind, self._guess.hope), most, company) if most else 0
+        )
         return self._guess.ids[: self._length]
 
     def block_length(self, most: int, company: Company) -> int:
@@ -53,7 +55,7 @@ class Drafts:
         if self._guess.ids or most < 1:
             return 0
         most = min(most, self._most)
-        length = self._lengths.of_block(self._rates.of(BLOCK), most, company)
+        length = self._lengths.of_block(self._rates.of(BLOCK, BLOCK_HOPE), most, company)
         if length:
             self._wait = self._waited = 0
             return length
@@ -65,7 +67,7 @@ class Drafts:
 
     def propose_block(self, ids: Sequence[int]) -> None:
         """This is the block's guess, all of it to be looked at."""
-        self._guess, self._length = Guess(ids, BLOCK), len(ids)
+        self._guess, self._length = Guess(ids, BLOCK, BLOCK_HOPE), len(ids)
 
     def settle(self, drawn: Sequence[int]) -> None:
         """These tokens came, also where nobody looked at the guess; fewer than that has where the answer ended."""
@@ -73,7 +75,7 @@ class Drafts:
         hits = _common_length(looked_at, drawn)
         misses = int(hits < min(len(looked_at), len(drawn)))
         if looked_at:
-            self._rates.saw(self._guess.kind, hits, misses)
+            self._rates.saw(self._guess.kind, hits, misses, self._guess.hope)
         self.num_looked_at += self._length
         self.num_right += min(hits, self._length)
         self._guess, self._length = NOTHING, 0

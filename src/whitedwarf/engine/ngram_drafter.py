@@ -12,6 +12,7 @@ from whitedwarf.model.base import Ids
 
 LEAST_MATCH = 3  # tokens alike before a guess is made; two are alike by chance too often
 SURE_MATCH = 8  # so many and more are looked at no further: such guesses are mostly right
+_HOPES = (0.0, 0.1, 0.2, 0.3, 0.45, 0.6, 0.7, 0.75, 0.8)  # by how many match
 _FIRST_ROOM = 1024
 
 
@@ -39,7 +40,7 @@ class NgramDrafter:
         known = self._ids[start : min(start + most, self._count)]
         # What follows ends with what was told: a text that repeats itself goes on repeating.
         ids = np.resize(known, most) if len(known) < most else known
-        return Guess(ids.tolist(), min(length, SURE_MATCH))
+        return Guess(ids.tolist(), length, _HOPES[length])
 
     def _followers(self) -> tuple[int, int]:
         """Where what followed the best match begins, and how many tokens match; 0 where none does."""
