@@ -48,7 +48,7 @@ real-parts: $(VENV)/installed-test
 
 test: lint real-parts
 	$(BIN)/whitedwarf eval --self-test-extractors
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 bench: $(VENV)/installed
 	$(BIN)/whitedwarf bench
