@@ -71,7 +71,11 @@ class Road:
         options = GenerateOptions(
             max_tokens=fitting_tokens(converted, len(ids), self.context_length, self._policy.default_max_tokens),
             stop_ids=self._stop_ids,
-            sampling=sampling_options(converted.inference),
+            sampling=sampling_options(
+                converted.inference,
+                is_thinking=converted.conversation.is_thinking,
+                vocab_size=self._tokenizer.vocab_size,
+            ),
             logprobs=wanted_logprobs(converted.inference),
             checkpoints=self._turn_ends(ids),
         )

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import pydantic
 import pytest
 from anthropic import Anthropic
-from openai import OpenAI
+from openai import BadRequestError, InternalServerError, OpenAI
 
 from server.serving import Running, serving
 from whitedwarf.cli.loading import open_model
@@ -51,6 +51,23 @@ def chat(client: OpenAI, *, is_streamed: bool) -> tuple[str, Any, int]:
     text = "".join(choice.delta.content or "" for chunk in chunks for choice in chunk.choices)
     (reason,) = [choice.finish_reason for chunk in chunks for choice in chunk.choices if choice.finish_reason]
     return text, reason, chunks[-1].usage.completion_tokens
+
+
+def test_tokens_are_favoured_and_forbidden(openai: OpenAI, tokenizer: Tokenizer) -> None:
+    asked: Any = {"model": "m", "messages": QUESTION, "temperature": 0, "max_tokens": 6, "extra_body": PLAIN}
+    said = openai.chat.completions.create(**asked).choices[0].message.content or ""
+    ids = tokenizer.encode(said)
+    forbidden = openai.chat.completions.create(**asked, logit_bias={str(token): -100 for token in ids})
+    assert not set(tokenizer.encode(forbidden.choices[0].message.content or "")) & set(ids)
+    forced = openai.chat.completions.create(**asked, logit_bias={str(ids[0]): 100}, frequency_penalty=-2)
+    assert forced.choices[0].message.content == tokenizer.decode([ids[0]] * 6)
+    changed = openai.chat.completions.create(**{**asked, "max_tokens": 200}, presence_penalty=2, frequency_penalty=2)
+    plain = openai.chat.completions.create(**{**asked, "max_tokens": 200})
+    assert changed.choices[0].message.content != plain.choices[0].message.content or plain.usage.completion_tokens < 20
+    with pytest.raises(BadRequestError, match="from 0 to"):
+        openai.chat.completions.create(**asked, logit_bias={str(tokenizer.vocab_size): 1})
+    with pytest.raises(InternalServerError, match="made for embeddings"):
+        openai.embeddings.create(model="m", input="a text")
 
 
 def test_chat_streamed_and_whole_say_the_same(openai: OpenAI) -> None:

@@ -180,3 +180,11 @@ def test_unknown_addresses_and_methods_are_told_in_the_dialect_of_the_address(to
         "method_not_allowed",
         "POST",
     )
+
+
+def test_embeddings_are_not_made_up(tokenizer: Tokenizer) -> None:
+    with serving(HandEngine(), tokenizer) as server:
+        answer = server.client.post("/v1/embeddings", json={"model": "any", "input": "a text"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (501, "not_supported")
+    check_shape("/v1/embeddings", answer.json())
+    assert "Use a model made for embeddings" in answer.json()["error"]["message"]

@@ -21,6 +21,7 @@ class InferenceOptions:
     seed: int | None = None
     logprobs: bool = False
     top_logprobs: int | None = None
+    logit_bias: tuple[tuple[int, float], ...] = ()  # token ids, and what is added to their logits
 
 
 class ConstraintKind(StrEnum):

@@ -19,7 +19,7 @@ from whitedwarf.engine.job import Job
 from whitedwarf.engine.loop import Closing, Loop
 from whitedwarf.engine.power import FULL_POWER_PERCENT, checked_power
 from whitedwarf.engine.prefix import Prefixes, PrefixStats, PrefixStore
-from whitedwarf.engine.prompt_check import checked_prompt
+from whitedwarf.engine.prompt_check import check_bias, checked_prompt
 from whitedwarf.engine.request import GenerateOptions
 from whitedwarf.engine.scheduler import Limits
 from whitedwarf.engine.session import Session, SessionSnapshot
@@ -162,6 +162,7 @@ class Engine:
         """
         prompt = checked_prompt(ids, context_length=self.context_length, vocab_size=self.vocab_size)
         options = options or GenerateOptions()
+        check_bias(options.sampling, self.vocab_size)
         budget = min(options.max_tokens, self.context_length - len(prompt) - 1)
         if session is not None:
             self._check_own(session)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from whitedwarf.engine.changed_logits import LogitChanges
 from whitedwarf.engine.draft_length import Company
 from whitedwarf.engine.drafts import Drafting, Drafts
 from whitedwarf.engine.generation import Generation
@@ -66,6 +67,7 @@ class Job:
         self._options = options
         self._budget = budget
         self._random = XorShift64Star(options.sampling.seed)
+        self._changes = LogitChanges(options.sampling)
         self._guide = guide
         self._chooser = chooser
         self._drafting = drafting
@@ -277,11 +279,14 @@ class Job:
         """The next token, told to all; how the answer ends with it, if it does."""
         token = chosen_before(self._chooser, logits)
         if token is None:
-            token = sample(logits, self._sampling, self._random, mask_before(self._guide))
+            # What a guide wants greedily is structure, which nothing the request asks for may spoil.
+            changed = logits if self._course.is_greedy else self._changes.of(logits)
+            token = sample(changed, self._sampling, self._random, mask_before(self._guide))
         if token in self._options.stop_ids:
             return _Ending(FinishReason.STOP, token)
         self.generation.put(self._event(token, logits))
         self._last_token = token
+        self._changes.saw(token)
         self._generated_tokens += 1
         self._course = course_after(self._guide, token)
         if self._course.is_over:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from whitedwarf.engine.request import SamplingOptions
 from whitedwarf.errors import ContextOverflowError, UsageError
 from whitedwarf.model.base import Ids
 
@@ -27,3 +28,10 @@ def checked_prompt(ids: Sequence[int] | Ids, *, context_length: int, vocab_size:
     if unknown.size:
         raise UsageError(f"expected token ids from 0 to {vocab_size - 1}, got {unknown[0]}")
     return prompt.astype(np.int32)
+
+
+def check_bias(sampling: SamplingOptions, vocab_size: int) -> None:
+    """UsageError where a bias is for a token that the model does not have."""
+    for token, _ in sampling.logit_bias:
+        if not 0 <= token < vocab_size:
+            raise UsageError(f"logit_bias: expected token ids from 0 to {vocab_size - 1}, got {token}")

@@ -25,9 +25,12 @@ class SamplingOptions:
     min_p: float = 0.05
     top_k: int = 0
     seed: int | None = None  # None: a fresh random one per request
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    logit_bias: tuple[tuple[int, float], ...] = ()  # token ids, each once, and what is added to their logits
 
     def __post_init__(self) -> None:
-        for name in ("temperature", "top_p", "min_p"):
+        for name in ("temperature", "top_p", "min_p", "presence_penalty", "frequency_penalty"):
             value = getattr(self, name)
             if not math.isfinite(value):
                 raise UsageError(f"{name} must be a finite number, got {value}")

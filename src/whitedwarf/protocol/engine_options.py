@@ -8,7 +8,7 @@ from typing import Any
 from whitedwarf.conversation.options import InferenceOptions
 from whitedwarf.engine.request import MAX_TOP_LOGPROBS, SamplingOptions
 from whitedwarf.protocol.converted import Converted
-from whitedwarf.protocol.failures import ContextLengthExceeded
+from whitedwarf.protocol.failures import ContextLengthExceeded, RefusedRequest
 from whitedwarf.protocol.resolution import resolve_max_tokens
 
 _SAMPLING = SamplingOptions()
@@ -40,14 +40,24 @@ def fitting_tokens(
     )
 
 
-def sampling_options(inference: InferenceOptions) -> SamplingOptions:
-    """How the engine draws; what the request leaves open is the engine's own default."""
+def sampling_options(inference: InferenceOptions, *, is_thinking: bool, vocab_size: int) -> SamplingOptions:
+    """How the engine draws; what the request leaves open is the engine's own default.
+
+    Answers with thoughts are drawn without penalties and biases, as DeepSeek's API does. RefusedRequest for a bias of a
+    token that there is not.
+    """
+    for token, _ in inference.logit_bias:
+        if token >= vocab_size:
+            raise RefusedRequest(f"logit_bias: expected token ids from 0 to {vocab_size - 1}, got {token}")
     return SamplingOptions(
         temperature=inference.temperature,
         top_p=inference.top_p,
         min_p=_SAMPLING.min_p if inference.min_p is None else inference.min_p,
         top_k=inference.top_k or 0,
         seed=inference.seed,
+        presence_penalty=0.0 if is_thinking else inference.presence_penalty,
+        frequency_penalty=0.0 if is_thinking else inference.frequency_penalty,
+        logit_bias=() if is_thinking else inference.logit_bias,
     )
 
 

@@ -54,6 +54,7 @@ class FailureKind(Enum):
     WRONG_TYPE = (415, "invalid_request_error", "unsupported_media_type", "invalid_request_error")
     RATE_LIMITED = (429, "rate_limit_error", "rate_limit_exceeded", "rate_limit_error")
     SERVER = (500, "server_error", "server_error", "api_error")
+    NOT_SUPPORTED = (501, "invalid_request_error", "not_supported", "api_error")
     OVERLOADED = (503, "server_error", "overloaded", "overloaded_error")
 
     def __init__(self, status: int, openai_type: str, openai_code: str, anthropic_type: str) -> None:

@@ -3,8 +3,12 @@
 Promises: MalformedRequest names the member, what was expected and what came. Does not know the policy's bounds.
 """
 
+from whitedwarf.conversation.json_value import Json
 from whitedwarf.protocol.fields import round_to_single
 from whitedwarf.protocol.local_values import Object, expected, integer_at, number_at
+
+MOST_BIASES = 1024
+_LONGEST_ID = 9  # digits
 
 
 def token_limit(body: Object, *names: str) -> int | None:
@@ -31,6 +35,37 @@ def seed_of(body: Object) -> int | None:
     """A negative seed asks for any."""
     seed = integer_at(body, "seed")
     return None if seed is None or seed < 0 else seed
+
+
+def logit_bias_of(body: Object) -> tuple[tuple[int, float], ...]:
+    """Token ids, each once, and what is added to their logits: an object, or the pairs of llama.cpp."""
+    value = body.get("logit_bias")
+    if value is None:
+        return ()
+    pairs = list(value.items()) if isinstance(value, dict) else value
+    if not isinstance(pairs, list) or len(pairs) > MOST_BIASES:
+        what = f"an object of at most {MOST_BIASES} token ids with numbers from -100 to 100"
+        raise expected("logit_bias", what, value if not isinstance(pairs, list) else len(pairs))
+    found: dict[int, float] = {}
+    for pair in pairs:
+        token, bias = pair if isinstance(pair, list | tuple) and len(pair) == 2 else (pair, None)
+        found[_token_id(token)] = _bias(token, bias)
+    return tuple(found.items())
+
+
+def _token_id(value: Json) -> int:
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= _LONGEST_ID:
+        return int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    raise expected("logit_bias", "token ids (numbers in decimal digits) as names", value)
+
+
+def _bias(token: Json, value: Json) -> float:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not -100 <= value <= 100:  # type: ignore[operator]
+        raise expected(f"logit_bias.{token}", "a number from -100 to 100", value)
+    return round_to_single(float(value))  # type: ignore[arg-type]
 
 
 def _limit(body: Object, name: str) -> int | None:

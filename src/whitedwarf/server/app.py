@@ -26,6 +26,11 @@ from whitedwarf.web.auth import ApiKeys
 from whitedwarf.web.host_check import HostRule
 
 _KINDS = {404: FailureKind.NOT_FOUND, 405: FailureKind.WRONG_METHOD}
+_NOT_SUPPORTED = {
+    "/v1/embeddings": "DeepSeek V4 was trained to write, not to embed: nothing in it stands for a text as one vector, "
+    "and none that we could make up would be worth searching by. Use a model made for embeddings, behind a server of "
+    "its own",
+}
 
 
 def make_app(endpoints: Endpoints, hosts: HostRule, keys: ApiKeys | None = None) -> ASGIApp:
@@ -64,6 +69,9 @@ def _routes(endpoints: Endpoints) -> list[Route]:
 
 async def _tell_http_error(metrics: Metrics, request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
+    if request.url.path in _NOT_SUPPORTED:
+        metrics.count_refused(counted_as(request.url.path), FailureKind.NOT_SUPPORTED.status)
+        return refusal(Failure(FailureKind.NOT_SUPPORTED, _NOT_SUPPORTED[request.url.path]), CHAT)
     kind = _KINDS.get(error.status_code, FailureKind.INVALID)
     allowed = (error.headers or {}).get("Allow")
     expected = f"expected {allowed}" if allowed else error.detail

@@ -55,8 +55,15 @@ _TOKENS = "Most tokens of the answer, thoughts included; more than fits is cut t
 _OFFICIALLY: Mapping[str, Schema] = {
     "stream": flag("Tell the answer piece by piece, as server-sent events."),
     "stream_options": members({"include_usage": or_null(flag("A last chunk tells the usage."))}, "How to stream."),
-    "presence_penalty": number("Read, told of in a warning, and not used.", minimum=-2, maximum=2),
-    "frequency_penalty": number("Read, told of in a warning, and not used.", minimum=-2, maximum=2),
+    "presence_penalty": number(
+        "Taken once from the logit of each token that came in the answer.", minimum=-2, maximum=2
+    ),
+    "frequency_penalty": number("Taken from a token's logit for each time that it came.", minimum=-2, maximum=2),
+    "logit_bias": {
+        "type": "object",
+        "description": "By token id, what is added to its logit; not while thinking.",
+        "additionalProperties": number(minimum=-100, maximum=100),
+    },
     "n": whole("Answers: one.", minimum=1, maximum=1),
 }
 _FUNCTION_NAME = members({"name": text()}, required=("name",))

@@ -82,6 +82,29 @@ def test_without_thinking_all_sampling_is_the_client_s() -> None:
     assert (options.presence_penalty, options.frequency_penalty) == (1.0, -1.0)
 
 
+def test_tokens_are_favoured_by_their_ids() -> None:
+    wanted = ((5, 2.5), (7, -100.0))
+    assert converted(thinking=False, logit_bias={"5": 2.5, "7": -100}).inference.logit_bias == wanted
+    assert converted(thinking=False, logit_bias=[[5, 2.5], [7, -100]]).inference.logit_bias == wanted
+    assert converted(logit_bias=None).inference.logit_bias == ()
+    (told,) = converted(logit_bias={"5": 1}, presence_penalty=1, frequency_penalty=0).warnings
+    assert told.endswith(": presence_penalty, logit_bias.")
+
+
+@pytest.mark.parametrize(
+    "bias",
+    [
+        *("text", 5, {"word": 1}, {"-1": 1}, {"5": 101}, {"5": "1"}, {"5": True}, {"5": None}, {"1e3": 1}, {"٣": 1}),
+        *([5], [[5]], [[5, 1, 2]], [["five", 1]], [[True, 1]], {str(token): 1 for token in range(1025)}),
+        {"9" * 5000: 1},
+    ],
+)
+def test_a_bias_that_is_none_is_refused_by_name(bias: Any) -> None:
+    with pytest.raises(MalformedRequest, match=r"^logit_bias") as refused:
+        converted(logit_bias=bias)
+    assert len(str(refused.value)) < 400
+
+
 def test_no_limit_and_no_seed_have_their_spellings() -> None:
     options = converted(thinking=False, top_k=-1, seed=-1).inference
     assert (options.top_k, options.seed) == (None, None)

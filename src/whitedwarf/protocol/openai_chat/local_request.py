@@ -9,7 +9,7 @@ from typing import Any
 from whitedwarf.conversation.json_value import Json
 from whitedwarf.protocol.failures import MalformedRequest
 from whitedwarf.protocol.fields import Reader, string, unsigned
-from whitedwarf.protocol.local_sampling import min_p_of, seed_of, token_limit, top_k_of
+from whitedwarf.protocol.local_sampling import logit_bias_of, min_p_of, seed_of, token_limit, top_k_of
 from whitedwarf.protocol.local_values import Object, integer_at, located
 from whitedwarf.protocol.notes import Notes, shortened
 from whitedwarf.protocol.openai_chat.local_messages import local_messages
@@ -20,7 +20,7 @@ from whitedwarf.protocol.openai_chat.response_formats import FormatRequest, read
 from whitedwarf.protocol.policy import ASSUMED_MODEL
 from whitedwarf.protocol.thinking_switch import THINKING_FIELDS, explicit_thinking, requested_effort
 
-_OWN_FIELDS = {"max_completion_tokens", "top_k", "min_p", "functions", "function_call"}
+_OWN_FIELDS = {"max_completion_tokens", "top_k", "min_p", "logit_bias", "functions", "function_call"}
 _KNOWN_FIELDS = frozenset(FIELDS) | _OWN_FIELDS | THINKING_FIELDS
 _AS_OFFICIAL = ("stream", "stream_options", "temperature", "top_p", "stop", "presence_penalty", "frequency_penalty")
 
@@ -51,6 +51,7 @@ def read_local(body: Json, assumed_model: str = ASSUMED_MODEL) -> Reading:
         effort=requested_effort(body),
         top_k=top_k_of(body),
         min_p=min_p_of(body),
+        logit_bias=logit_bias_of(body),
         custom_tools=tools.custom,
         warnings=notes.sentences,
         unknown_fields=tuple(name for name in body if name not in _KNOWN_FIELDS),

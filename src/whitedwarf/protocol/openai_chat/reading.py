@@ -16,6 +16,7 @@ class Reading:
     effort: str | None = None
     top_k: int | None = None
     min_p: float | None = None
+    logit_bias: tuple[tuple[int, float], ...] = ()
     custom_tools: frozenset[str] = frozenset()
     warnings: tuple[str, ...] = ()
     unknown_fields: tuple[str, ...] = ()

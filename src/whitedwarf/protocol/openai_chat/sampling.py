@@ -51,6 +51,7 @@ def inference_options(
         seed=request.seed,
         logprobs=bool(request.logprobs),
         top_logprobs=request.top_logprobs,
+        logit_bias=reading.logit_bias,
     )
 
 
@@ -63,6 +64,9 @@ def sampling_warnings(reading: Reading, policy: Policy, *, is_thinking: bool) ->
         "top_p": request.top_p,
         "top_k": reading.top_k,
         "min_p": reading.min_p,
+        "presence_penalty": request.presence_penalty or None,
+        "frequency_penalty": request.frequency_penalty or None,
+        "logit_bias": len(reading.logit_bias) or None,
     }
     lowered = lowered_limit("max_tokens", request.max_tokens, bound)
     return lowered + ignored_while_thinking(asked, is_thinking=is_thinking)
