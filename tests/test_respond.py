@@ -186,11 +186,27 @@ def test_a_form_that_is_enforced_needs_no_warning(tokenizer: Tokenizer) -> None:
     assert prepared.converted.unknown_fields == ("unheard_of",)
 
 
-def test_a_form_that_is_not_enforced_is_told(tokenizer: Tokenizer) -> None:
+def test_beside_tools_a_form_is_enforced_too(tokenizer: Tokenizer) -> None:
     asked = body(CHAT, response_format={"type": "json_object"}, tools=[TOOL])
     prepared = road(HandEngine(), tokenizer).prepare(asked, CHAT)
-    assert prepared.form is None
-    assert any("not enforced" in warning for warning in prepared.warnings)
+    assert prepared.form is not None
+    assert prepared.offered is None
+    assert prepared.warnings == ()
+
+
+def test_calls_are_held_to_strict_tools_and_to_one_where_one_is_asked_for(tokenizer: Tokenizer) -> None:
+    strict = {**TOOL, "function": {**TOOL["function"], "strict": True}}
+    ways: list[tuple[dict[str, Any], bool]] = [
+        ({"tools": [TOOL]}, False),
+        ({"tools": [TOOL], "parallel_tool_calls": True}, False),
+        ({"tools": [TOOL], "parallel_tool_calls": False}, True),
+        ({"tools": [strict]}, True),
+        ({"tools": [strict], "tool_choice": "none"}, False),
+        ({"parallel_tool_calls": False}, False),
+    ]
+    for members, is_held in ways:
+        prepared = road(HandEngine(), tokenizer).prepare(body(CHAT, **members), CHAT)
+        assert (prepared.form, prepared.offered is not None) == (None, is_held), members
 
 
 @pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)

@@ -21,15 +21,12 @@ from whitedwarf.prompt.tokenizer import Ids, Tokenizer
 from whitedwarf.protocol.converted import Converted, PromptUsage, ReplyIdentity
 from whitedwarf.protocol.dialects import Dialect, Told
 from whitedwarf.protocol.failures import Failure
-from whitedwarf.protocol.form_guide import is_left_free
 from whitedwarf.protocol.past import Past, PromptIds
 from whitedwarf.protocol.recalled import NOTHING_RECALLED, Recalled
 from whitedwarf.protocol.said import Said
 from whitedwarf.protocol.token_log import TokenLog
 
 log = logging.getLogger(__name__)
-
-_LEFT_FREE = "Beside tools, the form of the answer is asked for in the prompt, but is not enforced."
 
 
 class Witness(Protocol):
@@ -44,7 +41,7 @@ class Witness(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prepared:
-    """A request that can be answered; with a `form`, the answer is held to it."""
+    """A request that can be answered; with a `form`, the answer is held to it, with `offered` its calls are."""
 
     dialect: Dialect
     converted: Converted[Any]
@@ -52,6 +49,7 @@ class Prepared:
     options: GenerateOptions
     recalled: Recalled = NOTHING_RECALLED
     form: Grammar | None = None
+    offered: Grammar | None = None
 
     @property
     def ids(self) -> Ids:
@@ -66,8 +64,7 @@ class Prepared:
     @property
     def warnings(self) -> tuple[str, ...]:
         """A sentence for each thing that was asked for and is not done."""
-        unenforced = (_LEFT_FREE,) if is_left_free(self.converted) else ()
-        return self.converted.warnings + unenforced
+        return self.converted.warnings
 
 
 class Reply:

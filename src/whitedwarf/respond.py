@@ -23,7 +23,7 @@ from whitedwarf.protocol.body_memory import BodyMemory
 from whitedwarf.protocol.converted import Converted
 from whitedwarf.protocol.dialects import Dialect
 from whitedwarf.protocol.engine_options import fitting_tokens, sampling_options, wanted_logprobs
-from whitedwarf.protocol.form_guide import enforced_form
+from whitedwarf.protocol.form_guide import enforced_form, offered_calls
 from whitedwarf.protocol.json_body import read_json
 from whitedwarf.protocol.past import Past, PromptIds
 from whitedwarf.protocol.policy import Policy
@@ -79,7 +79,8 @@ class Road:
             logprobs=wanted_logprobs(converted.inference),
             checkpoints=self._turn_ends(ids),
         )
-        return Prepared(dialect, converted, prompt, options, recalled, enforced_form(converted, self._grammars))
+        form, offered = enforced_form(converted, self._grammars), offered_calls(converted, self._grammars)
+        return Prepared(dialect, converted, prompt, options, recalled, form, offered)
 
     def count_tokens(self, body: bytes, dialect: Dialect) -> int:
         """How long the prompt of this request is, whether or not it fits; RequestError where it is none."""
@@ -87,7 +88,7 @@ class Road:
 
     def start(self, prepared: Prepared) -> "Reply":
         """Queue the request, at once; raises what `Backend.submit` does."""
-        guide = answer_guide(prepared.converted, self._tokenizer, prepared.form)
+        guide = answer_guide(prepared.converted, self._tokenizer, prepared.form, prepared.offered)
         generation = self._engine.submit(prepared.ids, prepared.options, guide=guide)
         return Reply(prepared, generation, self._tokenizer, self._past)
 

@@ -6,21 +6,47 @@ schema that cannot be enforced is left free too, for a client's tools are what t
 """
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from whitedwarf.conversation.json_value import Json
 from whitedwarf.conversation.tools import ToolDefinition
 from whitedwarf.prompt.dsml import Dialect
 
 _TOLD_AS_TEXT, _TOLD_AS_JSON = '" string="true">', '" string="false">'
+_IN_EXPRESSION = re.compile(r"(\\[^\n])|/|\n")  # what is escaped already, and what has to be
+INPUT = "input"  # the one parameter of a custom tool
 _DEFINITIONS = ("$defs", "definitions")
 _FREE = """
 TEXT: /(.|\\n)*<\\//
 NAME: /[^"<>\\n]+/
 """  # a text goes on to the last `</` before a DSML token
 
+Come: TypeAlias = Literal["", "mark", "tag"]
 JsonRule = Callable[[Json], str | None]
 """What a JSON Schema is as a term of the grammar; None where it cannot be enforced."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputForm:
+    """What the one text that a custom tool takes has to be like."""
+
+    syntax: Literal["lark", "regex"]
+    definition: str
+
+
+@dataclass(frozen=True, slots=True)
+class WantedCalls:
+    """What is wanted of a block: `come` says what of its opening tag has come, nothing, its control token (`mark`), or
+    all of it (`tag`); `is_single`: one call, no more; `or_words`: a term of what may come in its stead;
+    `forms`: of custom tools' inputs, by the tool's name."""
+
+    come: Come = ""
+    is_single: bool = False
+    or_words: str | None = None
+    forms: tuple[tuple[str, InputForm], ...] = ()
 
 
 class CallGrammar:
@@ -31,24 +57,29 @@ class CallGrammar:
         self._mark = f"<[{dsml}]>"
         self._json_rule = json_rule
 
-    def block(self, tools: Sequence[ToolDefinition], *, is_opened: bool) -> str:
-        """One call or more, to the end of the block; `is_opened`: the prompt has its beginning already."""
-        calls = self._dialect.calls
-        opening = "" if is_opened else self._tag("\n\n<", f"{calls}>\n")
-        rules = [f"start: {opening} call+ {self._tag('</', f'{calls}>')}"]
+    def block(self, tools: Sequence[ToolDefinition], wanted: "WantedCalls") -> str:
+        """One call or more, to the end of the block."""
+        calls, call = self._dialect.calls, "call" if wanted.is_single else "call+"
+        openings = {"": self._tag("\n\n<", f"{calls}>\n"), "mark": _text(f"{calls}>\n"), "tag": ""}
+        block = f"{openings[wanted.come]} {call} {self._tag('</', f'{calls}>')}"
+        rules = [f"start: {block}" if wanted.or_words is None else f"start: {block} | {wanted.or_words}"]
         rules.append("call: " + " | ".join(f"call_{number}" for number in range(len(tools))))
+        forms = dict(wanted.forms)
         for number, tool in enumerate(tools):
-            rules += self._call(f"call_{number}", tool)
+            rules += self._call(f"call_{number}", tool, forms.get(tool.name))
         return "\n".join([*rules, f"any_json: {self._json_rule({})}", _FREE])
 
-    def _call(self, rule: str, tool: ToolDefinition) -> Iterator[str]:
+    def _call(self, rule: str, tool: ToolDefinition, form: InputForm | None) -> Iterator[str]:
         invoke = self._dialect.invoke
         opening, closing = self._tag("<", f'{invoke} name="{tool.name}">\n'), self._tag("</", f"{invoke}>\n")
         schema = tool.parameters if isinstance(tool.parameters, dict) else {}
         properties = schema.get("properties")
         nothing = _text(self._dialect.no_parameters)
         yield f"{rule}: {opening} {rule}_inner {closing}"
-        if isinstance(properties, dict) and properties:
+        if form is not None:
+            yield f"{rule}_inner: {self._input(f'{rule}_input')}"
+            yield f"{rule}_input: {form_term(form)}"
+        elif isinstance(properties, dict) and properties:
             yield from self._named(rule, properties, schema)
         elif "properties" in schema or schema.get("additionalProperties") is False:
             yield f"{rule}_inner: {nothing}"
@@ -80,9 +111,28 @@ class CallGrammar:
             ways.append(f"{_text(_TOLD_AS_JSON)} {value} {self._tag('</', f'{tag}>{chr(10)}')}")
         return f"{self._tag('<', f'{tag} name={chr(34)}')} {name} ({' | '.join(ways)})"
 
+    def _input(self, rule: str) -> str:
+        """The parameter of a custom tool, of a form of its own."""
+        tag = self._dialect.parameter
+        opening = self._tag("<", f'{tag} name="{INPUT}{_TOLD_AS_TEXT}')
+        return f"{opening} {rule} {self._tag('</', f'{tag}>{chr(10)}')}"
+
     def _tag(self, before: str, behind: str) -> str:
         """A tag: what stands before its control token, and behind."""
         return f"{_text(before)} {self._mark} {_text(behind)}"
+
+
+def form_term(form: InputForm) -> str:
+    """The form as a term of the library's language."""
+    if form.syntax == "regex":
+        return expression_term(form.definition)
+    return f"%lark {{\n{form.definition}\n}}"
+
+
+def expression_term(pattern: str) -> str:
+    """An expression as a term of the library's language."""
+    told = _IN_EXPRESSION.sub(lambda found: found[1] or {"/": "\\/", "\n": "\\n"}[found[0]], pattern)
+    return f"/{told}/"
 
 
 def _words(schema: Mapping[str, Json]) -> str:

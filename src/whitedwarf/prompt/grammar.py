@@ -8,6 +8,7 @@ an object's named members come in the schema's order. What cannot be promised is
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -21,7 +22,7 @@ from whitedwarf.conversation.tools import ToolDefinition
 from whitedwarf.errors import RequestError
 from whitedwarf.prompt.bounded_cache import BoundedCache
 from whitedwarf.prompt.bounded_schema import UnsupportedSchemaError, bounded_schema
-from whitedwarf.prompt.call_grammar import CallGrammar
+from whitedwarf.prompt.call_grammar import CallGrammar, WantedCalls, expression_term, form_term
 from whitedwarf.prompt.dsml import Dialect
 from whitedwarf.prompt.special import SpecialToken
 from whitedwarf.prompt.tokenizer import Tokenizer
@@ -50,7 +51,7 @@ class Grammars:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
-        self._calls: BoundedCache[tuple[str, Dialect, bool], Grammar] = BoundedCache(_CALLS_BYTES, _calls_bytes)
+        self._calls: BoundedCache[tuple[str, Dialect, WantedCalls], Grammar] = BoundedCache(_CALLS_BYTES, _calls_bytes)
 
     def of_schema(self, schema: Json) -> "Grammar":
         """JSON that a JSON Schema allows; RequestError naming what in it is not supported."""
@@ -64,17 +65,36 @@ class Grammars:
         """Text that the expression matches as a whole; RequestError for an expression that is not supported."""
         return self._compiled(LLMatcher.grammar_from_regex(pattern), "regex")
 
-    def of_calls(self, tools: Sequence[ToolDefinition], dialect: Dialect, *, is_opened: bool) -> "Grammar":
-        """A block of calls of these tools (call_grammar.py); RequestError where there are too many.
+    def of_calls(self, tools: Sequence[ToolDefinition], dialect: Dialect, wanted: WantedCalls) -> "Grammar":
+        """A block of calls of these tools (call_grammar.py); RequestError where there are too many, or naming the one
+        whose form cannot be enforced.
 
         An agent's many tools cost tens of milliseconds; they come again with every turn, so they are remembered.
         """
         listing = json.dumps([[tool.name, tool.parameters] for tool in tools])
-        return self._calls.recall((listing, dialect, is_opened), partial(self._of_calls, tools, dialect, is_opened))
+        return self._calls.recall((listing, dialect, wanted), partial(self._of_calls, tools, dialect, wanted))
 
-    def _of_calls(self, tools: Sequence[ToolDefinition], dialect: Dialect, is_opened: bool) -> "Grammar":
+    def of_schema_or_calls(
+        self, schema: Json, tools: Sequence[ToolDefinition], dialect: Dialect, wanted: WantedCalls
+    ) -> "Grammar":
+        """JSON that the schema allows, or calls; RequestError as for each of them."""
+        self.of_schema(schema)  # says what is not supported
+        term = _json_rule(schema)
+        return self.of_calls(tools, dialect, replace(wanted, or_words=term))
+
+    def of_regex_or_calls(
+        self, pattern: str, tools: Sequence[ToolDefinition], dialect: Dialect, wanted: WantedCalls
+    ) -> "Grammar":
+        """Text that the expression matches as a whole, or calls; RequestError as for each of them."""
+        self.of_regex(pattern)
+        return self.of_calls(tools, dialect, replace(wanted, or_words=expression_term(pattern)))
+
+    def _of_calls(self, tools: Sequence[ToolDefinition], dialect: Dialect, wanted: WantedCalls) -> "Grammar":
         writer = CallGrammar(dialect, self._tokenizer.special_id(SpecialToken.DSML), _json_rule)
-        return self._compiled(writer.block(tools, is_opened=is_opened), "choice of tools")
+        for name, form in wanted.forms:
+            if problem := LLMatcher.validate_grammar(f"start: form\nform: {form_term(form)}", limits=_LIMITS):
+                raise _refusal(f"{form.syntax} grammar of the tool {name}", problem)
+        return self._compiled(writer.block(tools, wanted), "choice of tools")
 
     def _compiled(self, grammar: str, what: str) -> "Grammar":
         matcher = LLMatcher(self._library, grammar, log_level=0, limits=_LIMITS)
@@ -113,8 +133,9 @@ class Grammar:
         return Grammar(start, self._tokenizer)
 
 
-def _calls_bytes(key: tuple[str, Dialect, bool], grammar: Grammar) -> int:
-    return len(key[0]) * _COMPILED_BYTES
+def _calls_bytes(key: tuple[str, Dialect, WantedCalls], grammar: Grammar) -> int:
+    forms = sum(len(form.definition) for _, form in key[2].forms)
+    return (len(key[0]) + len(key[2].or_words or "") + forms) * _COMPILED_BYTES
 
 
 class Matcher:

@@ -8,6 +8,7 @@ from whitedwarf.prompt.tokenizer import Tokenizer
 from whitedwarf.protocol.call_guide import CallGuide, call_guide
 from whitedwarf.protocol.converted import Converted
 from whitedwarf.protocol.form_guide import FormGuide, form_guide
+from whitedwarf.protocol.offered_calls import OfferedCalls
 
 
 class CallsOfForm:
@@ -32,10 +33,14 @@ class CallsOfForm:
         return formed if formed.is_over else course
 
 
-def answer_guide(converted: Converted[Any], tokenizer: Tokenizer, form: Grammar | None) -> Guide | None:
-    """The guide of the answer to this request, which has to be of this form."""
+def answer_guide(
+    converted: Converted[Any], tokenizer: Tokenizer, form: Grammar | None, offered: Grammar | None = None
+) -> Guide | None:
+    """The guide of the answer to this request, which has to be of this form, or whose calls have to be of `offered`."""
     calls = call_guide(converted, tokenizer)
-    if form is None:
-        return calls
-    held = form_guide(converted, tokenizer, form)
-    return held if calls is None else CallsOfForm(calls, held)
+    if form is not None:
+        held = form_guide(converted, tokenizer, form)
+        return held if calls is None else CallsOfForm(calls, held)
+    if offered is not None:
+        return OfferedCalls(calls or CallGuide(tokenizer, converted.parsing), offered, tokenizer)
+    return calls

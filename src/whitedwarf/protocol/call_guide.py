@@ -37,6 +37,11 @@ class CallGuide:
         """How the answer goes on now, also before its first token."""
         return _COURSES[self._position.position]
 
+    @property
+    def position(self) -> Position:
+        """Where the next token stands."""
+        return self._position.position
+
     def mask(self) -> Mask | None:
         """A call may be anything."""
         return None

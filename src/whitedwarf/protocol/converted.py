@@ -7,6 +7,7 @@ from typing import Generic, TypeVar
 from whitedwarf.conversation.conversation import Conversation
 from whitedwarf.conversation.json_value import Json
 from whitedwarf.conversation.options import Constraint, InferenceOptions
+from whitedwarf.prompt.call_grammar import InputForm
 from whitedwarf.prompt.encode import ModelVersion
 from whitedwarf.prompt.parse_options import ParseOptions
 
@@ -29,6 +30,8 @@ class Converted(Generic[ReplyT]):
     parsing: ParseOptions
     is_streamed: bool
     reply: ReplyT
+    takes_one_call: bool = False  # the answer calls one tool, or none
+    input_forms: Mapping[str, InputForm] = field(default_factory=dict)  # of custom tools, by name
     warnings: tuple[str, ...] = ()
     unknown_fields: tuple[str, ...] = ()
 

@@ -5,14 +5,17 @@ answer is over. A limit on tokens or a stop string may still cut it short.
 """
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from whitedwarf.conversation.message import AssistantMessage
 from whitedwarf.conversation.options import ConstraintKind
-from whitedwarf.conversation.response_format import PlainText
+from whitedwarf.conversation.response_format import JsonObject, JsonSchema, PlainText, Regex
+from whitedwarf.conversation.tools import ToolDefinition
 from whitedwarf.engine.guide import FREE, Course, Mask
+from whitedwarf.prompt.call_grammar import Come, WantedCalls
 from whitedwarf.prompt.dsml import V4, V41
 from whitedwarf.prompt.encode import ModelVersion
 from whitedwarf.prompt.grammar import Grammar, Grammars
@@ -81,10 +84,54 @@ def enforced_form(converted: Converted[Any], grammars: Grammars) -> Grammar | No
         case ConstraintKind.REGEX:
             return grammars.of_regex(constraint.schema).continued(_beginning(converted))
         case ConstraintKind.TOOL_CALL_REQUIRED:
-            tools, is_opened = converted.conversation.tools, converted.parsing.starts_in_tool_calls
-            return grammars.of_calls(tools, _DIALECTS[converted.version], is_opened=is_opened)
+            come: Come = "tag" if converted.parsing.starts_in_tool_calls else ""
+            wanted = _wanted(converted, come)
+            return grammars.of_calls(converted.conversation.tools, _DIALECTS[converted.version], wanted)
         case ConstraintKind.TOOL_CALL:
-            return None  # it may answer in words as well
+            return _words_of_form(converted, grammars)
+
+
+def _words_of_form(converted: Converted[Any], grammars: Grammars) -> Grammar | None:
+    """Where tools may be called: words of the form that is asked for, or calls; None where words are free."""
+    tools, dialect = shown_tools(converted), _DIALECTS[converted.version]
+    wanted = _wanted(converted, "")
+    match converted.conversation.response_format:
+        case PlainText():
+            return None
+        case JsonObject():
+            return grammars.of_schema_or_calls(_ANY_OBJECT, tools, dialect, wanted)
+        case JsonSchema(schema):
+            return grammars.of_schema_or_calls(schema, tools, dialect, wanted)
+        case Regex(pattern):
+            return grammars.of_regex_or_calls(pattern, tools, dialect, wanted)
+
+
+def offered_calls(converted: Converted[Any], grammars: Grammars) -> Grammar | None:
+    """What calls have to be like from the control token of their opening tag on, in an answer that may also be words.
+
+    None where nothing about them is asked for: no tool is strict or has a form, and there may be several calls.
+    """
+    constraint = converted.constraint
+    is_free = constraint is None or constraint.kind is not ConstraintKind.TOOL_CALL
+    if is_free or not isinstance(converted.conversation.response_format, PlainText):
+        return None
+    tools, forms = converted.conversation.tools, converted.input_forms
+    if not (converted.takes_one_call or any(tool.is_strict or tool.name in forms for tool in tools)):
+        return None
+    wanted = _wanted(converted, "mark")
+    return grammars.of_calls(shown_tools(converted), _DIALECTS[converted.version], wanted)
+
+
+def _wanted(converted: Converted[Any], come: Come) -> WantedCalls:
+    offered = [tool.name for tool in converted.conversation.tools if tool.name in converted.input_forms]
+    forms = tuple([(name, converted.input_forms[name]) for name in offered])
+    return WantedCalls(come, converted.takes_one_call, forms=forms)
+
+
+def shown_tools(converted: Converted[Any]) -> tuple[ToolDefinition, ...]:
+    """The tools with the parameters that are enforced: those that are not strict may have any."""
+    tools = converted.conversation.tools
+    return tuple([tool if tool.is_strict else replace(tool, parameters=None) for tool in tools])
 
 
 def form_guide(converted: Converted[Any], tokenizer: Tokenizer, form: Grammar) -> FormGuide:
@@ -92,13 +139,6 @@ def form_guide(converted: Converted[Any], tokenizer: Tokenizer, form: Grammar) -
     parsing = converted.parsing
     thinks = parsing.start in (ParseStart.REASONING, ParseStart.REASONING_CONTINUED)
     return FormGuide(form, tokenizer, is_thinking=thinks and not parsing.starts_in_tool_calls)
-
-
-def is_left_free(converted: Converted[Any]) -> bool:
-    """Whether a form is asked for that nothing enforces: beside tools that may be called or not."""
-    constraint = converted.constraint
-    may_call = constraint is not None and constraint.kind is ConstraintKind.TOOL_CALL
-    return may_call and not isinstance(converted.conversation.response_format, PlainText)
 
 
 def _beginning(converted: Converted[Any]) -> str:

@@ -105,7 +105,7 @@ CHAT_BODY = _body(
         "tool_choice": one_of("Whether or which tool to call.", word("", "none", "auto", "required"), _CHOSEN),
         "functions": array(_FUNCTION, "Older form of tools."),
         "function_call": one_of("Older form of tool_choice.", word("", "none", "auto"), _FUNCTION_NAME),
-        "parallel_tool_calls": flag("Read and not used."),
+        "parallel_tool_calls": flag("false: at most one call in an answer."),
         "response_format": one_of(
             "The form of the answer: asked for in the prompt.",
             members({"type": word("", "text", "json_object", "json_schema")}, required=("type",)),

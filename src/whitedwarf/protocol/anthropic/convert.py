@@ -24,6 +24,7 @@ from whitedwarf.protocol.failures import RefusedRequest
 from whitedwarf.protocol.image_parts import unseen_images
 from whitedwarf.protocol.missing_reasoning import check_reasoning, with_reasoning
 from whitedwarf.protocol.notes import Notes
+from whitedwarf.protocol.one_call import asks_for_one_call
 from whitedwarf.protocol.parsing import parse_options
 from whitedwarf.protocol.policy import Missing, Policy
 from whitedwarf.protocol.resolution import (
@@ -72,6 +73,7 @@ def convert(body: Json, policy: Policy, memory: RecipeMemory | None = None) -> C
         parsing=parsing,
         is_streamed=request.is_streamed,
         reply=MessagesReply(is_thinking=is_thinking and parsing.start is not ParseStart.CONTENT_CONTINUED),
+        takes_one_call=not policy.is_official and asks_for_one_call(body),
         warnings=(
             *notes.sentences,
             *_sampling_warnings(request, policy, is_thinking=is_thinking),

@@ -15,6 +15,8 @@ from whitedwarf.prompt.recipe_memory import RecipeMemory
 from whitedwarf.protocol.converted import ChatReply, Converted
 from whitedwarf.protocol.failures import RefusedRequest
 from whitedwarf.protocol.image_parts import unseen_images
+from whitedwarf.protocol.input_forms import input_forms
+from whitedwarf.protocol.one_call import asks_for_one_call
 from whitedwarf.protocol.openai_chat.history import Setting, converted_messages
 from whitedwarf.protocol.openai_chat.local_request import read_local
 from whitedwarf.protocol.openai_chat.prefix import check_prefix_use, parse_start, without_early_prefixes
@@ -50,6 +52,8 @@ def convert(body: Json, policy: Policy, memory: RecipeMemory | None = None) -> C
         parsing=parsing,
         is_streamed=bool(reading.request.stream),
         reply=_reply(reading, conversation, parsing, policy),
+        takes_one_call=not policy.is_official and asks_for_one_call(body),
+        input_forms={} if policy.is_official else input_forms(body),
         warnings=reading.warnings + accepted.warnings + unseen_images(conversation.messages, policy),
         unknown_fields=reading.unknown_fields,
     )

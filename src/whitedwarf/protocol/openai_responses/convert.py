@@ -13,7 +13,9 @@ from whitedwarf.prompt.recipe_memory import RecipeMemory
 from whitedwarf.protocol.converted import Converted, ResponsesReply
 from whitedwarf.protocol.failures import RefusedRequest
 from whitedwarf.protocol.image_parts import unseen_images
+from whitedwarf.protocol.input_forms import input_forms
 from whitedwarf.protocol.missing_reasoning import check_reasoning, with_reasoning
+from whitedwarf.protocol.one_call import asks_for_one_call
 from whitedwarf.protocol.openai_responses.choice import chosen_of
 from whitedwarf.protocol.openai_responses.declarations import CustomTool, SearchTool, Tool
 from whitedwarf.protocol.openai_responses.echo import echo_of
@@ -68,6 +70,8 @@ def convert(body: Json, policy: Policy, memory: RecipeMemory | None = None) -> C
         parsing=_parsing(conversation, checked_stop_strings(reading.stop, policy), policy),
         is_streamed=request.stream,
         reply=_reply(request, known, policy, is_thinking=is_thinking),
+        takes_one_call=not policy.is_official and asks_for_one_call(body),
+        input_forms={} if policy.is_official else input_forms(body),
         warnings=(
             *reading.warnings,
             *sampling_warnings(reading, policy, is_thinking=is_thinking),

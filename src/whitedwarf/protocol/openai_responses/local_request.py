@@ -29,7 +29,7 @@ from whitedwarf.protocol.policy import ASSUMED_MODEL
 from whitedwarf.protocol.thinking_switch import THINKING_FIELDS, explicit_thinking, requested_effort
 
 _STORED = ("previous_response_id", "conversation", "prompt")
-_OWN_FIELDS = {"max_tokens", "max_completion_tokens", "top_k", "min_p", "seed", "stop", *_STORED}
+_OWN_FIELDS = {"max_tokens", "max_completion_tokens", "top_k", "min_p", "seed", "stop", "parallel_tool_calls", *_STORED}
 _KNOWN_FIELDS = READ_FIELDS | THINKING_FIELDS | _OWN_FIELDS
 _SUMMARIES = variant("auto", "concise", "detailed")
 _VERBOSITIES = ("low", "medium", "high")
