@@ -114,6 +114,24 @@ def test_what_a_mask_forbids_does_not_exist(
     assert sample(np.array(row, np.float32), options, random, mask) == slow_pick(kept, options, uniform)
 
 
+@given(st.sets(st.integers(0, 30_000), min_size=1, max_size=40), st.integers(1, 30_001), st.booleans())
+def test_whatever_the_shape_of_a_mask_its_tokens_are_drawn_from(
+    tokens: set[int], vocab_size: int, is_crowded: bool
+) -> None:
+    flags = np.zeros(30_016, np.bool_)  # whole words of 64
+    flags[list(tokens)] = True
+    if is_crowded:
+        flags[::64] = True
+    expected = np.flatnonzero(flags[:vocab_size])
+    mask = np.packbits(flags, bitorder="little")
+    logits = np.random.default_rng(len(tokens)).normal(size=vocab_size).astype(np.float32)
+    if not len(expected):
+        with pytest.raises(BackendError):
+            sample(logits, GREEDY, XorShift64Star(1), mask)
+        return
+    assert sample(logits, GREEDY, XorShift64Star(1), mask) == expected[logits[expected].argmax()]
+
+
 def test_a_token_behind_the_end_of_a_mask_is_forbidden() -> None:
     mask = np.packbits([True] * 8, bitorder="little")
     assert sample(np.arange(20, dtype=np.float32), GREEDY, XorShift64Star(1), mask) == 7
