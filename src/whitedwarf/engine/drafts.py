@@ -8,6 +8,7 @@ from whitedwarf.engine.drafter import NOTHING, CarefulDrafter, DrafterMaker, Gue
 from whitedwarf.model.base import DraftBlock, Ids
 
 BLOCK, BLOCK_HOPE = "block", 0.7  # the kind of guesses of the model's own, and how often they are right
+FORM, FORM_HOPE = "form", 0.95  # of what a form leaves no choice in
 FIRST_WAIT, LONGEST_WAIT = 32, 512  # passes until the block is tried again where it has lost
 
 
@@ -38,9 +39,11 @@ class Drafts:
         self._length = 0
         self._wait = self._waited = 0  # passes until the block is tried again, and since it was
 
-    def propose(self, most: int, company: Company) -> Sequence[int]:
-        """Tokens for the next pass to look at behind the last one, at most so many; often none."""
-        self._guess = self._drafter.draft(min(most, self._most))
+    def propose(self, most: int, company: Company, forced: Sequence[int] = ()) -> Sequence[int]:
+        """Tokens for the next pass to look at behind the last one, at most so many; often none. What is `forced` by the
+        answer's form is a better guess than any."""
+        drafted = self._drafter.draft(min(most, self._most))
+        self._guess = Guess(forced, FORM, FORM_HOPE) if forced else drafted
         most = min(most, self._most, len(self._guess.ids))
         self._length = (
             self._lengths.of(self._rates.of(self._guess.kind, self._guess.hope), most, company) if most else 0

@@ -1,8 +1,9 @@
 """Who watches an answer while it is drawn, and steers it: the engine asks after every token and knows no reasons."""
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -45,6 +46,14 @@ class Guide(Protocol):
         """This token was drawn."""
 
 
+@runtime_checkable
+class ForcingGuide(Guide, Protocol):
+    """A guide that may know how the answer has to go on, whoever draws it."""
+
+    def forced(self) -> Sequence[int]:
+        """Tokens that probably come next, as nothing else may; none where there is a choice. As quick as the rest."""
+
+
 class Chooser(Protocol):
     """Of one answer: takes tokens out of the sampler's hands, by how likely they are. As quick as a guide, and as mute.
 
@@ -70,6 +79,17 @@ def chosen_before(chooser: Chooser | None, logits: Logits) -> int | None:
         raise BackendError(
             f"what chooses the answer's tokens failed ({reason}). This request has ended, the engine goes on"
         ) from error
+
+
+def forced_next(guide: Guide | None) -> Sequence[int]:
+    """What `guide` knows to come next; nothing where it fails, which a draw will find out."""
+    if not isinstance(guide, ForcingGuide):
+        return ()
+    try:
+        return guide.forced()
+    except Exception:  # as above
+        log.exception("guide_failed")
+        return ()
 
 
 def mask_before(guide: Guide | None) -> Mask | None:

@@ -14,7 +14,7 @@ from whitedwarf.engine.changed_logits import LogitChanges
 from whitedwarf.engine.draft_length import Company
 from whitedwarf.engine.drafts import Drafting, Drafts
 from whitedwarf.engine.generation import Generation
-from whitedwarf.engine.guide import FREE, Chooser, Guide, chosen_before, course_after, mask_before
+from whitedwarf.engine.guide import FREE, Chooser, Guide, chosen_before, course_after, forced_next, mask_before
 from whitedwarf.engine.request import (
     GREEDY,
     Finished,
@@ -134,7 +134,8 @@ class Job:
         assert self._drafting is not None
         if self._drafts is None:
             self._drafts = Drafts(self._drafting, np.append(self._prompt, np.int32(self._last_token)))
-        self._proposed = list(self._drafts.propose(self._most_drafts(most), company))
+        forced = forced_next(self._guide)
+        self._proposed = list(self._drafts.propose(self._most_drafts(most), company, forced))
         return len(self._proposed)
 
     def block_ask(self, most: int, company: Company) -> DraftAsk | None:

@@ -157,6 +157,11 @@ class Matcher:
         mask: Mask = self._words[0].view(np.uint8)
         return mask
 
+    def forced(self) -> list[int]:
+        """Tokens of the text that has to come next; none where there is a choice."""
+        tokens: list[int] = self._matcher.compute_ff_tokens()
+        return tokens
+
     def accept(self, token: int) -> None:
         """This token came; RuntimeError where it may not."""
         self._matcher.consume_token(token)

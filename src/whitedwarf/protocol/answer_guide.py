@@ -1,5 +1,6 @@
 """What steers an answer in all: its form, and its calls. Promises: of `Guide`. Who asks for nothing gets no guide."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from whitedwarf.engine.guide import Course, Guide, Mask
@@ -26,6 +27,10 @@ class CallsOfForm:
     def mask(self) -> Mask | None:
         """As the form has it."""
         return self._form.mask()
+
+    def forced(self) -> Sequence[int]:
+        """As the form has it."""
+        return self._form.forced()
 
     def accept(self, token: int) -> Course:
         """This token was drawn."""

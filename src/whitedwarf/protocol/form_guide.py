@@ -5,6 +5,7 @@ answer is over. A limit on tokens or a stop string may still cut it short.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -49,6 +50,10 @@ class FormGuide:
         """What the form allows next; in a thought anything but the end."""
         self._is_asked = True
         return self._thought_mask if self._is_thinking else self._matcher.mask()
+
+    def forced(self) -> Sequence[int]:
+        """What the form has next, whatever is drawn."""
+        return () if self._is_thinking or not self._is_followed else self._matcher.forced()
 
     def accept(self, token: int) -> Course:
         """This token was drawn. RuntimeError where the mask forbade it; who never asked for a mask may say anything."""

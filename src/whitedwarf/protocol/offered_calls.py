@@ -4,6 +4,8 @@ Promises: of `Guide`. Words and thoughts are free; from the control token of a b
 that go on in the grammar, which names offered tools only. A control token that opens nothing changes nothing.
 """
 
+from collections.abc import Sequence
+
 from whitedwarf.engine.guide import Course, Mask
 from whitedwarf.prompt.grammar import Grammar, Matcher
 from whitedwarf.prompt.special import SpecialToken
@@ -35,6 +37,10 @@ class OfferedCalls:
         """In a call what the grammar allows next."""
         self._is_asked = True
         return None if self._matcher is None else self._matcher.mask()
+
+    def forced(self) -> Sequence[int]:
+        """What the grammar has next, whatever is drawn."""
+        return () if self._matcher is None else self._matcher.forced()
 
     def accept(self, token: int) -> Course:
         """This token was drawn. RuntimeError where the mask forbade it; who never asked for a mask may say anything."""
