@@ -146,6 +146,29 @@ def test_what_cannot_be_enforced_is_named(grammars: Grammars, schema: Any, name:
         grammars.of_schema(schema)
 
 
+@pytest.mark.parametrize(
+    ("schema", "pointer"),
+    [
+        ({"properties": {"a": {"type": "string"}, "b": {"items": {"uniqueItems": True}}}}, "#/properties/b/items"),
+        ({"anyOf": [{"type": "null"}, {"not": {}}]}, "#/anyOf/1"),
+        ({"properties": {"a/b~c": {"type": "string", "format": "tasty"}}}, "#/properties/a~1b~0c"),
+        ({"$defs": {"x": {"contains": {}}}, "properties": {"a": {"$ref": "#/$defs/x"}}}, "#/properties/a"),
+        ({"items": {"type": "integer", "minimum": 9 * 10**18}}, "#/items"),
+        ({"additionalProperties": {"oneOf": [{"type": "number"}, {"type": "integer"}]}}, "#/additionalProperties"),
+    ],
+)
+def test_the_part_that_cannot_be_enforced_is_pointed_at(grammars: Grammars, schema: Any, pointer: str) -> None:
+    with pytest.raises(RequestError) as refused:
+        grammars.of_schema(schema)
+    assert str(refused.value).endswith(f" (at {pointer})")
+
+
+def test_where_all_of_a_schema_is_to_blame_nothing_is_pointed_at(grammars: Grammars) -> None:
+    with pytest.raises(RequestError) as refused:
+        grammars.of_schema({"not": {}})
+    assert "(at" not in str(refused.value)
+
+
 @pytest.mark.parametrize("depth", [500, 5000])
 def test_a_schema_that_is_too_deep_is_refused_in_a_line(grammars: Grammars, depth: int) -> None:
     schema: Any = {}

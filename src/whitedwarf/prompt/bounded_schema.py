@@ -12,9 +12,9 @@ from whitedwarf.conversation.json_value import Json
 MAX_INTEGER = 9 * 10**18
 """Integers whose schema says nothing of their size stay within ±this: digits come easily to a model, and never end."""
 
-_ONE_SCHEMA = ("items", "additionalItems", "additionalProperties", "not", "if", "then", "else", "contains")
-_LISTED_SCHEMAS = ("anyOf", "oneOf", "allOf", "prefixItems", "items")
-_NAMED_SCHEMAS = ("properties", "patternProperties", "$defs", "$def", "definitions")
+ONE_SCHEMA = ("items", "additionalItems", "additionalProperties", "not", "if", "then", "else", "contains")
+LISTED_SCHEMAS = ("anyOf", "oneOf", "allOf", "prefixItems", "items")
+NAMED_SCHEMAS = ("properties", "patternProperties", "$defs", "$def", "definitions")
 _LOWER, _UPPER = ("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")
 _RARE_ESCAPE = re.compile(r"(?<!\\)(\\\\)*\\u00[01]")  # grammar.py lets no \u through, and these have no other spelling
 
@@ -29,11 +29,11 @@ def bounded_schema(schema: Json) -> Json:
         return schema
     _check(schema)
     kept = {name: value for name, value in schema.items() if name != "x-guidance"}  # the grammar library's own switches
-    for name in _ONE_SCHEMA:
+    for name in ONE_SCHEMA:
         _replace(kept, name, bounded_schema)
-    for name in _LISTED_SCHEMAS:
+    for name in LISTED_SCHEMAS:
         _replace(kept, name, _bounded_list)
-    for name in _NAMED_SCHEMAS:
+    for name in NAMED_SCHEMAS:
         _replace(kept, name, _bounded_values)
     return {**kept, **_limits(kept)}
 

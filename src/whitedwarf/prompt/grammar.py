@@ -24,6 +24,7 @@ from whitedwarf.prompt.bounded_cache import BoundedCache
 from whitedwarf.prompt.bounded_schema import UnsupportedSchemaError, bounded_schema
 from whitedwarf.prompt.call_grammar import CallGrammar, WantedCalls, expression_term, form_term
 from whitedwarf.prompt.dsml import Dialect
+from whitedwarf.prompt.schema_fault import fault_pointer
 from whitedwarf.prompt.special import SpecialToken
 from whitedwarf.prompt.tokenizer import Tokenizer
 
@@ -42,6 +43,7 @@ JSON_STYLE: Any = {  # of a type that the library has in its stubs only
 _LIMITS = LLParserLimits(verbose_errors=False, initial_lexer_fuel=10_000_000)  # tools come by the hundred
 _CALLS_BYTES = 64 << 20
 _COMPILED_BYTES = 100  # about, for each byte of a schema
+_LONGEST_POINTER = 300
 _WHERE = re.compile(r"\n\s*(\d+ )?\|.*", re.DOTALL)  # the library quotes its own grammar, which nobody wrote
 _ADVICE = re.compile(r" Enable 'coerce_one_of'.*", re.DOTALL)
 
@@ -58,8 +60,11 @@ class Grammars:
         try:
             grammar = LLMatcher.grammar_from_json_schema(json.dumps(_bounded(schema)), overrides=JSON_STYLE)
         except ValueError as error:  # also a lone surrogate, or nested more deeply than the library reads
-            raise _refusal("json schema", str(error)) from error
-        return self._compiled(grammar, "json schema")
+            raise _refusal("json schema", f"{_told(str(error))}{_where(schema)}") from error
+        try:
+            return self._compiled(grammar, "json schema")
+        except RequestError as error:
+            raise RequestError(f"{error}{_where(schema)}") from error
 
     def of_regex(self, pattern: str) -> "Grammar":
         """Text that the expression matches as a whole; RequestError for an expression that is not supported."""
@@ -191,6 +196,15 @@ def _json_rule(schema: Json) -> str | None:
     except ValueError:
         return None
     return None if problem else f"%json {rule}"
+
+
+def _where(schema: Json) -> str:
+    """Which part of a schema is to blame, where it is not all of it."""
+    try:
+        pointer = fault_pointer(schema, lambda part: _json_rule(part) is not None)
+    except RecursionError:  # nested more deeply than anything reads
+        return ""
+    return "" if pointer == "#" else f" (at {pointer[:_LONGEST_POINTER]})"
 
 
 def _refusal(what: str, problem: str) -> RequestError:
