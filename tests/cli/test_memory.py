@@ -1,8 +1,10 @@
 """What a model will need, before it is loaded: for the context that is allowed, not for the one it could have."""
 
+from dataclasses import replace
+
 import pytest
 
-from whitedwarf.cli.memory import fitting_chunk, memory_need, row_scratch_bytes
+from whitedwarf.cli.memory import fitting_chunk, memory_need, row_scratch_bytes, with_drafts
 from whitedwarf.gguf.synth_shapes import model_shape
 from whitedwarf.model.config import ModelConfig
 
@@ -19,6 +21,17 @@ def test_only_the_allowed_context_counts() -> None:
 
 def test_a_million_tokens_of_flash_are_about_four_gigabytes() -> None:
     assert memory_need(ModelConfig(FLASH), 0, 2048).context_bytes == pytest.approx(4.4e9, rel=0.02)
+
+
+def test_drafts_count_once_for_every_context_and_the_file_of_their_block_once() -> None:
+    config = ModelConfig(FLASH, max_context=1024)
+    without = memory_need(config, 80 << 30, 256)
+    one = with_drafts(without, config, 3 << 30)
+    four = with_drafts(replace(without, parallel=4), config, 3 << 30)
+    of_one = one.fixed_bytes - without.fixed_bytes
+    assert 128 * 4 * 4096 * 4 < of_one < 10 * MIB
+    assert four.fixed_bytes - without.fixed_bytes == 4 * of_one
+    assert one.weights_bytes == four.weights_bytes == 83 << 30
 
 
 def test_a_chunk_is_never_longer_than_the_context() -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from whitedwarf.cli.clustering import open_clustered
 from whitedwarf.cli.drafting import check_drafts, describe_drafting, drafting_of, open_block
 from whitedwarf.cli.machine import available_threads
-from whitedwarf.cli.memory import fitting_chunk, memory_need
+from whitedwarf.cli.memory import fitting_chunk, memory_need, with_drafts
 from whitedwarf.cli.one_line import one_line
 from whitedwarf.cli.placing import Plan, plan_model
 from whitedwarf.cli.simulated_use import SimulatedUse
@@ -213,6 +213,8 @@ def open_model(
     chunk_tokens = settings.prefill_chunk or fitting_chunk(config, memory.usable_bytes)
     need = memory_need(config, sum(gguf.shard_bytes), chunk_tokens)
     need = replace(need, parallel=parallel, prefix_bytes=prefix_bytes)
+    if loaded.mtp is not None:
+        need = with_drafts(need, config, 0 if settings.mtp is None else settings.mtp.stat().st_size)
     for warning in judge(need, memory, force=settings.force):
         note(warning)
     return replace(loaded, chunk_tokens=chunk_tokens)

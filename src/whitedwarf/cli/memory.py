@@ -1,6 +1,8 @@
 """How much memory a model with its whole context will need, and how long its prefill chunks may be: arithmetic over the
 shape (spec/model.md 3)."""
 
+from dataclasses import replace
+
 from whitedwarf.engine.memory import Need
 from whitedwarf.gguf.hparams import Hyperparameters
 from whitedwarf.model.config import ModelConfig
@@ -22,6 +24,18 @@ def memory_need(config: ModelConfig, weights_bytes: int, chunk_tokens: int) -> N
     # A state without tokens has its windows and open groups already.
     fixed_bytes = scratch_bytes + SequenceState(config, hp.compress_ratios).size_bytes
     return Need(weights_bytes, rows_bytes, fixed_bytes, context_length)
+
+
+def with_drafts(need: Need, config: ModelConfig, file_bytes: int) -> Need:
+    """And a block's drafts, of every context: its window, and the streams of the rows that wait for it.
+
+    `file_bytes`: of a file that holds the block alone; 0 where the model's own does.
+    """
+    hp = config.hp
+    waiting_bytes = hp.sliding_window * hp.hc_streams * hp.hidden_size * _F32_BYTES
+    state_bytes = SequenceState(config, (0,)).size_bytes + waiting_bytes
+    fixed_bytes = need.fixed_bytes + need.parallel * state_bytes
+    return replace(need, weights_bytes=need.weights_bytes + file_bytes, fixed_bytes=fixed_bytes)
 
 
 def context_bytes_by_layer(config: ModelConfig, num_layers: int | None = None) -> tuple[int, ...]:
