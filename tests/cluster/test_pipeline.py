@@ -12,7 +12,7 @@ from fakes.cluster_routes import FakeRoutes
 from whitedwarf.cluster.pipeline import MOST_ATTEMPTS, ClusterModel
 from whitedwarf.cluster.work import StageError
 from whitedwarf.errors import Cancelled, ClusterError, UsageError
-from whitedwarf.model.base import Span
+from whitedwarf.model.base import PaceableModel, Span
 from whitedwarf.model.steering import Steering
 
 SPLITS = [("nano", "packed", (3,)), ("nano", "f32", (1, 4)), ("nano", "packed", (1, 2, 3, 4, 5))]
@@ -47,6 +47,16 @@ def greedy(model, ids, num_tokens, chunk=50):
         (logits,) = model.forward([Span(state, np.array([rows[-1].argmax()], np.int32))])
         rows.append(logits[0])
     return np.array(rows)
+
+
+def test_a_pace_is_told_our_own_layers_and_changes_no_bit():
+    ids, told = tokens(60), []
+    with cluster() as (model, _):
+        assert isinstance(model, PaceableModel)
+        (paced,) = model.forward_at_pace([Span(model.new_state(), ids, "all")], told.append)
+        (plain,) = model.forward([Span(model.new_state(), ids, "all")])
+    assert told == [0, 1]
+    assert paced.tobytes() == plain.tobytes()
 
 
 class Once:

@@ -10,6 +10,7 @@ from whitedwarf.cluster import boundary
 from whitedwarf.cluster.history import BASIS, Trail, rolled
 from whitedwarf.cluster.stage import Stage
 from whitedwarf.cluster.work import HashMismatch, SpanWork, StageError, StateOrder, Work
+from whitedwarf.engine.rests import Rests
 from whitedwarf.model.base import Span
 from whitedwarf.model.state import ROLLBACK_TOKENS
 
@@ -86,6 +87,27 @@ def test_a_stage_gives_the_logits_of_the_whole():
     found = [stage.work(sender.work(ids[:139], NEW)), stage.work(sender.work(ids[139:]))]
     assert np.concatenate([done.logits for done in found]).tobytes() == expected.tobytes()
     assert [(hop.layers, hop.num_tokens) for hop in found[0].hops] == [((2, 5), 139)]
+
+
+def test_a_stage_at_half_power_rests_after_each_layer_and_changes_no_bit():
+    first, last = parts("nano", "packed", 2)
+    clock_s, rests_s = [0.0], []
+
+    def clock() -> float:
+        clock_s[0] += 1.0  # whatever is done takes a second
+        return clock_s[0]
+
+    def sleep(seconds: float) -> None:
+        rests_s.append(seconds)
+        clock_s[0] += seconds
+
+    sender, other = Sender(first), Sender(first)  # a stage may write over the streams that it gets
+    plain, paced = Stage(last), Stage(last, Rests(50, sleep, clock))
+    for ids, orders, num_rests in ((tokens(20), [NEW], 4), (tokens(1), [], 1)):  # a piece of a prompt, a token
+        expected, found = plain.work(sender.work(ids, *orders)), paced.work(other.work(ids, *orders))
+        assert found.logits.tobytes() == expected.logits.tobytes()
+        assert len(rests_s) >= num_rests
+        rests_s.clear()
 
 
 def test_what_nobody_wants_is_not_sent_back():

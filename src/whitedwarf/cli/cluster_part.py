@@ -14,6 +14,8 @@ from whitedwarf.cluster.stage import Stage
 from whitedwarf.cluster.wish import StageWish
 from whitedwarf.config import ModelSettings
 from whitedwarf.engine.memory import probe_memory
+from whitedwarf.engine.power import FULL_POWER_PERCENT
+from whitedwarf.engine.rests import Rests
 from whitedwarf.errors import FileFormatError, UsageError
 from whitedwarf.gguf.census import layers_present
 from whitedwarf.gguf.hparams import Hyperparameters, from_metadata
@@ -34,10 +36,12 @@ class LoadedPart:
     """Layers of a model; stages for several coordinators share them."""
 
     transformer: Transformer
+    power_percent: int = FULL_POWER_PERCENT
 
     def new_stage(self, wish: StageWish) -> Stage:
         """Without sessions. How long a context may be is the coordinator's affair."""
-        return Stage(self.transformer)
+        is_full = self.power_percent == FULL_POWER_PERCENT
+        return Stage(self.transformer, None if is_full else Rests(self.power_percent))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,8 @@ class Parts:
         """FileFormatError where the file is not what its header says."""
         kv_cache = cast(KvCache, wish.kv_cache)
         ops = self.ops if wish.quality == self.settings.quality else _ops(self.settings, quality=wish.quality)
-        return LoadedPart(load_model(self.gguf, ops, kv_cache, wish.layers).transformer)
+        transformer = load_model(self.gguf, ops, kv_cache, wish.layers).transformer
+        return LoadedPart(transformer, self.settings.power)
 
     def wish(self, layers: range) -> StageWish:
         """For layers that are loaded before anybody asks for them."""

@@ -21,7 +21,7 @@ from whitedwarf.cluster.payload import ClusterArrays
 from whitedwarf.cluster.states import ClusterState, Home
 from whitedwarf.cluster.work import HashMismatch, IsCancelled, RouteBroken, Routes, SpanWork
 from whitedwarf.errors import Cancelled, ClusterError, UsageError
-from whitedwarf.model.base import Ids, LogitRows, Logits, Span
+from whitedwarf.model.base import Ids, LogitRows, Logits, Pace, Span
 from whitedwarf.model.batch import Observer
 from whitedwarf.model.config import ModelConfig
 from whitedwarf.model.saved_states import ArraysKind
@@ -89,13 +89,17 @@ class ClusterModel:
         with self.home.line.lock:
             self.home.line.close()
 
-    def forward(self, spans: Sequence[Span], observe: Observer | None = None) -> list[Logits]:
+    def forward_at_pace(self, spans: Sequence[Span], pace: Pace) -> list[Logits]:
+        """See model/base.py, PaceableModel: `pace` after each of our own layers. Members have paces of their own."""
+        return self.forward(spans, pace=pace)
+
+    def forward(self, spans: Sequence[Span], observe: Observer | None = None, pace: Pace | None = None) -> list[Logits]:
         """Run all spans in one pass; see model/base.py. ClusterError when the cluster cannot; Cancelled when nobody
         wants it any longer, with the states where they were or, if the work was under way already, where it takes them.
         """
         if observe is not None:
             raise UsageError("layers on other machines cannot be looked into: run this with the whole model here")
-        passage = _Passage(self, tuple(spans), tuple(self._own(span) for span in spans))
+        passage = _Passage(self, tuple(spans), tuple(self._own(span) for span in spans), pace)
         if not spans or any(len(span.ids) == 0 for span in spans):
             raise ValueError("a forward pass needs at least one span, and every span at least one token")
         if len({id(state) for state in passage.states}) != len(spans):
@@ -109,11 +113,18 @@ class ClusterModel:
         if state.is_lost:
             self._replay(state, is_cancelled)
 
-    def fly(self, states: Sequence[ClusterState], pieces: Sequence["Piece"], *, is_replay: bool = False) -> Flight:
+    def fly(
+        self,
+        states: Sequence[ClusterState],
+        pieces: Sequence["Piece"],
+        *,
+        is_replay: bool = False,
+        pace: Pace | None = None,
+    ) -> Flight:
         """Our own layers' part of a pass over tokens that the states count as consumed already; then off to the others.
         RouteBroken."""
         local = [Span(state.local, piece.ids, "none") for state, piece in zip(states, pieces, strict=True)]
-        streams = self.home.local.forward_part(local).streams
+        streams = self.home.local.forward_part(local, pace=pace).streams
         assert streams is not None
         travellers, works = [], []
         for state, piece in zip(states, pieces, strict=True):
@@ -162,6 +173,7 @@ class _Passage:
     model: ClusterModel
     spans: tuple[Span, ...]
     states: tuple[ClusterState, ...]
+    pace: Pace | None = None
 
     def run(self) -> list[Logits]:
         starts = [state.position for state in self.states]
@@ -200,7 +212,7 @@ class _Passage:
         for span, state, start in zip(self.spans, self.states, starts, strict=True):
             state.extend(span.ids)
             pieces.append(Piece(start, span.ids, span.logits))
-        flight = model.fly(self.states, pieces)
+        flight = model.fly(self.states, pieces, pace=self.pace)
         try:
             if any(span.logits != "none" for span in self.spans):
                 return self._split(line.result(flight, self._is_cancelled).logits)

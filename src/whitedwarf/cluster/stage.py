@@ -16,6 +16,8 @@ import numpy as np
 from whitedwarf.cluster import boundary
 from whitedwarf.cluster.history import Trail, rolled
 from whitedwarf.cluster.work import Done, HashMismatch, Hop, SpanWork, StageError, StateOrder, Work
+from whitedwarf.engine.power import Kind
+from whitedwarf.engine.rests import Rests
 from whitedwarf.errors import WhitedwarfError
 from whitedwarf.model.base import Held, Span
 from whitedwarf.model.saved_states import ArraysKind
@@ -23,6 +25,7 @@ from whitedwarf.model.session_payload import LayerArrays
 from whitedwarf.model.state import ROLLBACK_TOKENS, SequenceState, StateSnapshot
 from whitedwarf.model.steering import Directions, Steering
 from whitedwarf.model.transformer import Passed, Transformer
+from whitedwarf.ops.base import FloatArray
 
 
 @dataclass(slots=True)
@@ -49,14 +52,15 @@ class StageFacts:
 
 
 class Stage:
-    """Layers `held` of a model. Which bits streams have is said with the work."""
+    """Layers `held` of a model. Which bits streams have is said with the work; `rests` come after layers and tokens."""
 
-    def __init__(self, model: Transformer) -> None:
+    def __init__(self, model: Transformer, rests: Rests | None = None) -> None:
         self._models = {0: model}  # by the number of their steering
         self._sessions: dict[int, _Session] = {}
         self._snapshots: dict[int, _Snapshot] = {}
         self._arriving: dict[int, dict[int, LayerArrays]] = {}  # layers of snapshots that are not complete
         self._lock = threading.Lock()
+        self._rests = rests
 
     @property
     def held(self) -> range:
@@ -139,9 +143,19 @@ class Stage:
             if work.streams is None:
                 raise ValueError("expected the streams of the layers before, got none")
             entering = boundary.decode(work.streams, (num_rows, hp.hc_streams, hp.hidden_size), work.bits)
-            passed = model.forward_part(spans, entering)
+            passed = self._paced(model, spans, entering)
         for session, span in zip(sessions, work.spans, strict=True):
             session.trail = session.trail.advanced(span.ids)
+        return passed
+
+    def _paced(self, model: Transformer, spans: Sequence[Span], entering: FloatArray) -> Passed:
+        """Work, and rest for it as power.py says: after each layer of a prompt's piece, and after each token."""
+        if self._rests is None:
+            return model.forward_part(spans, entering)
+        self._rests.begin()
+        is_prompt = any(len(span.ids) > 1 for span in spans)
+        passed = model.forward_part(spans, entering, self._rests.after if is_prompt else None)
+        self._rests.after(Kind.REST_OF_READ if is_prompt else Kind.DECODE)
         return passed
 
     @contextmanager

@@ -6,7 +6,8 @@ Promises: the inner model's results, bit by bit, later. Ctrl+C is heard in a res
 import time
 from collections.abc import Callable, Sequence
 
-from whitedwarf.engine.power import Duty, Kind, checked_power
+from whitedwarf.engine.power import Kind
+from whitedwarf.engine.rests import Rests
 from whitedwarf.model.base import Logits, PaceableModel, Span, State, is_reading
 from whitedwarf.model.batch import Observer
 from whitedwarf.model.config import ModelConfig
@@ -27,9 +28,7 @@ class PacedModel:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._model = model
-        self._power_percent = checked_power(power_percent)
-        self._sleep = sleep
-        self._duty = Duty(clock)
+        self._rests = Rests(power_percent, sleep, clock)
 
     @property
     def config(self) -> ModelConfig:
@@ -52,30 +51,24 @@ class PacedModel:
 
     def forward(self, spans: Sequence[Span], observe: Observer | None = None) -> list[Logits]:
         """As the model's own. A pass that somebody looks on at is rested for as a whole."""
-        self._duty.begin()
+        self._rests.begin()
         if not is_reading(spans):
             logits, kind = self._model.forward(spans, observe), Kind.DECODE
         elif observe is None and isinstance(self._model, PaceableModel):
-            logits, kind = self._model.forward_at_pace(spans, self._rest), Kind.REST_OF_READ
+            logits, kind = self._model.forward_at_pace(spans, self._rests.after), Kind.REST_OF_READ
         else:
             logits, kind = self._model.forward(spans, observe), Kind.READ
-        self._rest(kind)
+        self._rests.after(kind)
         return logits
 
     def steered(self, steering: Steering | None) -> "PacedModel":
         """As the model's own."""
-        return PacedModel(self._model.steered(steering), self._power_percent)
+        return PacedModel(self._model.steered(steering), self._rests.power_percent)
 
     def with_context(self, context_length: int) -> "PacedModel":
         """As the model's own."""
-        return PacedModel(self._model.with_context(context_length), self._power_percent)
+        return PacedModel(self._model.with_context(context_length), self._rests.power_percent)
 
     def state_arrays(self, kind: ArraysKind) -> StateArrays:
         """As the model's own."""
         return self._model.state_arrays(kind)
-
-    def _rest(self, kind: object) -> None:
-        self._duty.worked(kind)
-        if (left_s := self._duty.left_s(self._power_percent)) > 0:
-            self._sleep(left_s)
-        self._duty.rested(self._power_percent)

@@ -100,8 +100,10 @@ class Transformer:
         """See model/base.py, PaceableModel."""
         return self.forward(spans, pace=pace)
 
-    def forward_part(self, spans: Sequence[Span], entering: FloatArray | None = None) -> Passed:
-        """Run all spans through the layers that are here. States advance together at the end.
+    def forward_part(
+        self, spans: Sequence[Span], entering: FloatArray | None = None, pace: Pace | None = None
+    ) -> Passed:
+        """Run all spans through the layers that are here, with `pace` after each. States advance together at the end.
 
         `entering` (n, S, D) f32, numpy's: the streams after the layers before, given up by the caller; None where the
         first layer is here.
@@ -109,7 +111,7 @@ class Transformer:
         if (entering is None) != (self.embedding is not None):
             wanted = "streams of the layers before" if entering is None else "no streams, layer 0 is here"
             raise ValueError(f"{self._part_text}: expected {wanted}")
-        batch = self._batch(spans, None, entering)
+        batch = replace(self._batch(spans, None, entering), pace=pace)
         if self.head is not None:
             return Passed(logits=tuple(self._split(batch, self.ops.passing(self._logits, batch))))
         streams = self.ops.host(self.ops.passing(self.streams, batch)).astype(np.float32, copy=False)
