@@ -165,7 +165,7 @@ def test_what_was_taken_back_leaves_the_room_there_was() -> None:
     drafted.take_back(9)
     assert (drafted.position, drafted.rollback_room) == (plain.position, plain.rollback_room)
     for state in (plain, drafted):
-        state.rollback(plain.rollback_room)
+        state.rollback(state.rollback_room)
     assert drafted.position == plain.position
     with pytest.raises(ValueError, match="short pass"):
         drafted.take_back(1)
