@@ -22,7 +22,7 @@ from whitedwarf.engine.ngram_drafter import NgramDrafter
 from whitedwarf.engine.request import GREEDY, Completion, GenerateOptions, SamplingOptions, Token
 from whitedwarf.engine.session import SessionSnapshot
 from whitedwarf.gguf.reader import open_gguf
-from whitedwarf.model.base import Model, Snapshot
+from whitedwarf.model.base import Model, Snapshot, Span
 from whitedwarf.model.deepseek import DeepSeek
 from whitedwarf.model.drafting import MtpDrafts
 from whitedwarf.model.loading import load_mtp
@@ -152,3 +152,23 @@ def test_most_of_what_the_block_of_nano_guesses_is_right() -> None:
         finished = engine.submit([300, 400, 500], GenerateOptions(100, sampling=GREEDY)).result(PATIENCE_S).finished
     assert finished.drafted_tokens > 50
     assert finished.accepted_tokens > finished.drafted_tokens / 3
+
+
+def test_what_was_taken_back_leaves_the_room_there_was() -> None:
+    model = model_of("nano")
+    plain, drafted = model.new_state(), model.new_state()
+    ids = np.arange(100, 140, dtype=np.int32)
+    for state in (plain, drafted):
+        model.forward([Span(state, ids[:30], "none")])
+    model.forward([Span(plain, ids[30:31])])
+    model.forward([Span(drafted, ids[30:40], "all")])
+    drafted.take_back(9)
+    assert (drafted.position, drafted.rollback_room) == (plain.position, plain.rollback_room)
+    for state in (plain, drafted):
+        state.rollback(state.rollback_room)
+    assert drafted.position == plain.position
+    with pytest.raises(ValueError, match="short pass"):
+        drafted.take_back(1)
+    model.forward([Span(drafted, np.resize(ids, 100), "none")])
+    with pytest.raises(ValueError, match="short pass"):
+        drafted.take_back(1)

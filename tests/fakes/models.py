@@ -68,6 +68,7 @@ class FakeState:
     max_rollback: int
     ids: list[int] = field(default_factory=list)
     oldest: int = 0  # no position before this one can be returned to
+    before: tuple[int, int] = (0, 0)  # position and `oldest` before the last pass
     own_bytes: int = FAKE_SNAPSHOT_BYTES
 
     @property
@@ -81,6 +82,13 @@ class FakeState:
     @property
     def draft_room(self) -> int:
         return self.max_rollback
+
+    def take_back(self, num_tokens: int) -> None:
+        start, oldest = self.before
+        if num_tokens > min(self.max_rollback, len(self.ids) - start):
+            raise ValueError(f"cannot take back {num_tokens} tokens of a pass of {len(self.ids) - start}")
+        del self.ids[len(self.ids) - num_tokens :]
+        self.oldest = max(oldest, len(self.ids) - self.max_rollback)
 
     def rollback(self, num_tokens: int) -> None:
         if num_tokens > self.rollback_room:
@@ -140,9 +148,10 @@ class FakeModel:
         assert isinstance(span.state, FakeState)
         assert span.ids.dtype == np.int32
         rows = []
-        span.state.oldest = max(span.state.oldest, len(span.state.ids) - self._max_rollback)
+        span.state.before = len(span.state.ids), span.state.oldest
         for token in span.ids:
             span.state.ids.append(int(token))
+            span.state.oldest = max(span.state.oldest, len(span.state.ids) - self._max_rollback)
             if span.logits == "all":
                 rows.append(expected_logits(span.state.ids, self.config.vocab_size))
         if span.logits == "last":

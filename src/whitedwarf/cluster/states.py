@@ -119,6 +119,11 @@ class ClusterState:
     def draft_room(self) -> int:
         return 0  # every draft would travel there and its logits back
 
+    def take_back(self, num_tokens: int) -> None:
+        """Nothing: no pass has drafts."""
+        if num_tokens:
+            raise ValueError(f"can take back no tokens of a pass, asked for {num_tokens}")
+
     def rollback(self, num_tokens: int) -> None:
         """Forget the newest tokens; ValueError beyond `rollback_room`."""
         if not 0 <= num_tokens <= self.rollback_room:

@@ -138,7 +138,7 @@ class Session:
 
     def take_back(self, num_tokens: int, logits: Logits | None) -> None:
         """The newest tokens were drafts, and wrong; `logits` (vocab,), if known, are those of the last that stays."""
-        self.state.rollback(num_tokens)
+        self.state.take_back(num_tokens)
         del self._ids[len(self._ids) - num_tokens :]
         self._logits = logits
 

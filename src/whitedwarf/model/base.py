@@ -58,7 +58,10 @@ class State(Held, Protocol):
 
     @property
     def draft_room(self) -> int:
-        """How many tokens of a pass can be taken back after it, with which nothing else becomes shorter."""
+        """How many tokens of a pass `take_back` can take back."""
+
+    def take_back(self, num_tokens: int) -> None:
+        """Forget the newest tokens of the last pass as if they had not been in it; ValueError beyond `draft_room`."""
 
     def rollback(self, num_tokens: int) -> None:
         """Forget the newest tokens; ValueError beyond `rollback_room`."""

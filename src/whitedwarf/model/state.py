@@ -216,6 +216,7 @@ class SequenceState:
         ]
         self.bound: object | None = None  # a backend's own view of the buffers; see ops/spans.py
         self._oldest = 0  # no position before this one can be returned to
+        self._before = 0, 0  # position and `_oldest` before the last pass
         self._room = range(0)  # positions whose rows can be written where they belong
 
     @property
@@ -236,20 +237,30 @@ class SequenceState:
         self._room = range(self.position, min(layer.make_room(self.position, num_tokens, r) for layer, r in layers))
 
     def advance(self, num_tokens: int) -> None:
-        """Count tokens whose rows all layers hold.
-
-        A short pass writes behind what it finds, so what could be returned to before it still can be: drafts that are
-        taken back at once cost nothing of the room.
-        """
-        floor = self.position if num_tokens <= SLACK_ROWS else self.position + num_tokens
+        """Count tokens whose rows all layers hold."""
+        self._before = self.position, self._oldest
         self.position += num_tokens
-        self._oldest = max(self._oldest, floor - ROLLBACK_TOKENS)
+        self._oldest = max(self._oldest, self.position - ROLLBACK_TOKENS)
+
+    def take_back(self, num_tokens: int) -> None:
+        """Forget the newest tokens of the last pass, with which nothing else becomes shorter: see model/base.py.
+
+        A short pass writes behind what it finds, so what could be returned to before it still can be.
+        """
+        start, oldest = self._before
+        passed = self.position - start
+        if not 0 <= num_tokens <= min(passed, ROLLBACK_TOKENS) or passed > SLACK_ROWS:
+            raise ValueError(f"can take back tokens of a short pass only: it had {passed}, asked for {num_tokens}")
+        self.position -= num_tokens
+        self._oldest = max(oldest, self.position - ROLLBACK_TOKENS)
+        self._before = self.position, self._oldest
 
     def rollback(self, num_tokens: int) -> None:
         """Forget the newest tokens; rows past the new position will be written over."""
         if not 0 <= num_tokens <= self.rollback_room:
             raise ValueError(f"can take back at most {self.rollback_room} tokens, asked for {num_tokens}")
         self.position -= num_tokens
+        self._before = self.position, self._oldest
 
     def snapshot(self) -> StateSnapshot:
         self._room = range(0)  # the buffers are shared from here on
@@ -266,6 +277,7 @@ class SequenceState:
         self.bound, self._room = None, range(0)
         self.position = snapshot.position
         self._oldest = snapshot.position - snapshot.rollback_room
+        self._before = self.position, self._oldest
 
     @property
     def own_bytes(self) -> int:
