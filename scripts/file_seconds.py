@@ -18,7 +18,7 @@ def file_of(class_name: str) -> str | None:
     """The file of a case's dotted name, which may end with a class."""
     parts = class_name.split(".")
     for length in range(len(parts), 0, -1):
-        path = Path(*parts[:length]).with_suffix(".py")
+        path = Path("/".join(parts[:length]) + ".py")
         if (ROOT / path).is_file():
             return path.as_posix()
     return None
