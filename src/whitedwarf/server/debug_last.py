@@ -30,7 +30,9 @@ def debug_last(received: Received | None, tokenizer: Tokenizer) -> dict[str, Jso
 
 
 def _options(options: GenerateOptions) -> dict[str, Json]:
+    sampling = asdict(options.sampling) | {"logit_bias": [list(pair) for pair in options.sampling.logit_bias]}
     return asdict(options) | {
+        "sampling": sampling,
         "stop_ids": sorted(options.stop_ids),
         "checkpoints": list(options.checkpoints),
     }
