@@ -1,13 +1,16 @@
 """Schemas by the hundred, of the shapes of the JSON Schema test suite: whatever answers, at any temperature, is valid.
 
-WHITEDWARF_SCHEMAS says how many; 500 take about a minute.
+The same of calls of strict tools: our own parser reads them, and finds the offered tool and valid arguments.
+WHITEDWARF_SCHEMAS says how many, of tools half of it; 500 take more than a minute.
 """
 
 import json
 import os
 import random
+import re
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -16,19 +19,38 @@ from jsonschema import Draft202012Validator, FormatChecker
 from engine.bits import nano as loaded_nano
 from fakes.gates import PATIENCE_S
 from fakes.models import FakeModel
+from prompt.streams import parse_ids
+from whitedwarf.conversation.tools import ToolDefinition
 from whitedwarf.engine.engine import Engine
 from whitedwarf.engine.request import FinishReason, GenerateOptions, SamplingOptions
 from whitedwarf.errors import RequestError
 from whitedwarf.model.base import Model
+from whitedwarf.prompt.call_grammar import WantedCalls
+from whitedwarf.prompt.dsml import V4, V41
 from whitedwarf.prompt.grammar import Grammar, Grammars
+from whitedwarf.prompt.parse_options import ParseOptions
 from whitedwarf.prompt.special import SpecialToken
 from whitedwarf.prompt.tokenizer import Tokenizer
 from whitedwarf.protocol.form_guide import FormGuide
 
 NUM_SCHEMAS = int(os.environ.get("WHITEDWARF_SCHEMAS", "100"))
+NUM_TOOLS = NUM_SCHEMAS // 2
 TEMPERATURES = (0.0, 0.7, 1.0, 2.0)
 NAMES = ("id", "name", "größe", "a b", "type", "x/y", "$ref", 'quote"d', "n", "items")
+CHECKER = FormatChecker(["date", "uuid", "ipv4"])
 WORDS = ("red", "", "ä", 'say "hi"', "line\nbreak", "0")
+
+
+@CHECKER.checks("date-time", raises=ValueError)
+def is_date_time(value: object) -> bool:
+    return not isinstance(value, str) or (is_time("".join(value[10:][1:])) and bool(datetime.fromisoformat(value)))
+
+
+@CHECKER.checks("time")
+def is_time(value: object) -> bool:
+    """Of RFC 3339: python's own reading knows no need of an offset."""
+    clock = r"([01]\d|2[0-3]):[0-5]\d"
+    return not isinstance(value, str) or bool(re.fullmatch(rf"{clock}:([0-5]\d|60)(\.\d+)?([Zz]|[+-]{clock})", value))
 
 
 def scalar(dice: random.Random) -> Any:
@@ -144,6 +166,46 @@ def test_every_answer_that_ends_is_valid(
             answer = generation.result(PATIENCE_S)
             if answer.finished.reason is FinishReason.STOP:
                 said = json.loads(tokenizer.decode(answer.ids))
-                Draft202012Validator(one, format_checker=FormatChecker(["date", "uuid", "ipv4"])).validate(said)
+                Draft202012Validator(one, format_checker=CHECKER).validate(said)
                 num_whole += 1
     assert num_whole >= len(forms) / 2
+
+
+def strict_tools() -> Iterator[tuple[int, ToolDefinition]]:
+    for seed in range(NUM_TOOLS):
+        dice = random.Random(f"tool {seed}")
+        names = dice.sample(NAMES[:6], dice.randint(0, 3))
+        parameters = {
+            "type": "object",
+            "properties": {name: string(dice) if dice.random() < 0.4 else schema(dice, 2) for name in names},
+            "required": [name for name in names if dice.random() < 0.6],
+            "additionalProperties": False,
+        }
+        yield seed, ToolDefinition(f"tool_{seed}", None, parameters, is_strict=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["nano", "random"])
+def test_every_call_of_a_strict_tool_is_one_of_its_schema(kind: str, tokenizer: Tokenizer) -> None:
+    model: Model = loaded_nano().transformer if kind == "nano" else FakeModel(vocab_size=tokenizer.vocab_size)
+    prompt, grammars = tokenizer.encode("Call it, please."), Grammars(tokenizer)
+    with Engine(model, max_parallel=8) as engine:
+        asked = []
+        for seed, tool in strict_tools():
+            with suppress(RequestError):
+                form = grammars.of_calls([tool], (V4, V41)[seed % 2], WantedCalls(is_single=True))
+                sampling = SamplingOptions(TEMPERATURES[seed // 2 % 4], min_p=0.0, seed=seed + 1)
+                guide = FormGuide(form, tokenizer, is_thinking=False)
+                options = GenerateOptions(200, frozenset({tokenizer.special_id(SpecialToken.EOS)}), sampling)
+                asked.append((tool, engine.submit(prompt, options, guide=guide)))
+        num_whole = 0
+        for tool, generation in asked:
+            answer = generation.result(PATIENCE_S)
+            if answer.finished.reason is FinishReason.STOP:
+                said = parse_ids([[token] for token in answer.ids], ParseOptions(), tokenizer)
+                ((name, arguments),) = said.finished
+                assert (name, said.text, said.repairs) == (tool.name, "", ())
+                Draft202012Validator(tool.parameters, format_checker=CHECKER).validate(json.loads(arguments))
+                num_whole += 1
+    assert len(asked) >= 0.85 * NUM_TOOLS
+    assert num_whole >= len(asked) / 3

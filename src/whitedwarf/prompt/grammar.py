@@ -22,10 +22,11 @@ from whitedwarf.conversation.tools import ToolDefinition
 from whitedwarf.errors import RequestError
 from whitedwarf.prompt.bounded_cache import BoundedCache
 from whitedwarf.prompt.bounded_schema import UnsupportedSchemaError, bounded_schema
-from whitedwarf.prompt.call_grammar import CallGrammar, WantedCalls, expression_term, form_term
+from whitedwarf.prompt.call_grammar import CallGrammar, WantedCalls, form_term
 from whitedwarf.prompt.dsml import Dialect
 from whitedwarf.prompt.schema_fault import fault_pointer
 from whitedwarf.prompt.special import SpecialToken
+from whitedwarf.prompt.text_schema import expression_term
 from whitedwarf.prompt.tokenizer import Tokenizer
 
 Mask = npt.NDArray[np.uint8]
@@ -72,11 +73,11 @@ class Grammars:
 
     def of_calls(self, tools: Sequence[ToolDefinition], dialect: Dialect, wanted: WantedCalls) -> "Grammar":
         """A block of calls of these tools (call_grammar.py); RequestError where there are too many, or naming the one
-        whose form cannot be enforced.
+        whose form cannot be enforced (ToolSchemaError: a strict tool's schema).
 
         An agent's many tools cost tens of milliseconds; they come again with every turn, so they are remembered.
         """
-        listing = json.dumps([[tool.name, tool.parameters] for tool in tools])
+        listing = json.dumps([[tool.name, tool.parameters, bool(tool.is_strict)] for tool in tools])
         return self._calls.recall((listing, dialect, wanted), partial(self._of_calls, tools, dialect, wanted))
 
     def of_schema_or_calls(
@@ -94,8 +95,29 @@ class Grammars:
         self.of_regex(pattern)
         return self.of_calls(tools, dialect, replace(wanted, or_words=expression_term(pattern)))
 
+    def json_term(self, schema: Json) -> str | None:
+        """A schema as a term of the library's language; None for what cannot be followed."""
+        return _json_rule(schema)
+
+    def json_fault(self, schema: Json) -> tuple[str, str] | None:
+        """Why nothing can be drawn of a schema, and the JSON pointer to the part that is to blame."""
+        try:
+            self.of_schema(schema)
+        except RequestError as error:
+            return str(error).split(" (at #")[0].removeprefix("This json schema cannot be enforced: "), _place(schema)
+        return None
+
+    def text_fault(self, term: str) -> str | None:
+        """Why nothing can be drawn of a term for texts; None where something can."""
+        grammar = f"start: WORDS\nWORDS: {term}"
+        try:
+            self._compiled(grammar, "text")
+        except RequestError as error:
+            return str(error).removeprefix("This text cannot be enforced: ")
+        return None
+
     def _of_calls(self, tools: Sequence[ToolDefinition], dialect: Dialect, wanted: WantedCalls) -> "Grammar":
-        writer = CallGrammar(dialect, self._tokenizer.special_id(SpecialToken.DSML), _json_rule)
+        writer = CallGrammar(dialect, self._tokenizer.special_id(SpecialToken.DSML), self)
         for name, form in wanted.forms:
             if problem := LLMatcher.validate_grammar(f"start: form\nform: {form_term(form)}", limits=_LIMITS):
                 raise _refusal(f"{form.syntax} grammar of the tool {name}", problem)
@@ -201,11 +223,15 @@ def _json_rule(schema: Json) -> str | None:
 
 def _where(schema: Json) -> str:
     """Which part of a schema is to blame, where it is not all of it."""
-    try:
-        pointer = fault_pointer(schema, lambda part: _json_rule(part) is not None)
-    except RecursionError:  # nested more deeply than anything reads
-        return ""
+    pointer = _place(schema)
     return "" if pointer == "#" else f" (at {pointer[:_LONGEST_POINTER]})"
+
+
+def _place(schema: Json) -> str:
+    try:
+        return fault_pointer(schema, lambda part: _json_rule(part) is not None)
+    except RecursionError:  # nested more deeply than anything reads
+        return "#"
 
 
 def _refusal(what: str, problem: str) -> RequestError:

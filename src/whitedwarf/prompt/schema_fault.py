@@ -17,7 +17,7 @@ def fault_pointer(schema: Json, is_supported: Callable[[Json], bool]) -> str:
     shared = {name: schema[name] for name in _DEFINITIONS if name in schema} if isinstance(schema, dict) else {}
     pointer, part, tries = "#", schema, 0
     while True:
-        for step, child in _children(part):
+        for step, child in children(part):
             tries += 1
             if tries > MOST_TRIES:
                 return pointer
@@ -28,7 +28,7 @@ def fault_pointer(schema: Json, is_supported: Callable[[Json], bool]) -> str:
             return pointer
 
 
-def _children(schema: Json) -> Iterator[tuple[str, Json]]:
+def children(schema: Json) -> Iterator[tuple[str, Json]]:
     """The parts of a schema that are schemas, and the way to each."""
     if not isinstance(schema, dict):
         return
@@ -42,5 +42,9 @@ def _children(schema: Json) -> Iterator[tuple[str, Json]]:
     for name in NAMED_SCHEMAS:
         named = schema.get(name)
         for key, child in named.items() if isinstance(named, dict) else ():
-            escaped = key.replace("~", "~0").replace("/", "~1")
-            yield f"/{name}/{escaped}", child
+            yield f"/{name}{pointer_step(key)}", child
+
+
+def pointer_step(key: str) -> str:
+    """The way to a member, as JSON pointers have it."""
+    return "/" + key.replace("~", "~0").replace("/", "~1")

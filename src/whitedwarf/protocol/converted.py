@@ -32,6 +32,7 @@ class Converted(Generic[ReplyT]):
     reply: ReplyT
     takes_one_call: bool = False  # the answer calls one tool, or none
     input_forms: Mapping[str, InputForm] = field(default_factory=dict)  # of custom tools, by name
+    tool_paths: Mapping[str, str] = field(default_factory=dict)  # to their schemas in the request, by name
     warnings: tuple[str, ...] = ()
     unknown_fields: tuple[str, ...] = ()
 

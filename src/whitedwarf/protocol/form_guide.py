@@ -24,6 +24,7 @@ from whitedwarf.prompt.parse_options import ParseStart
 from whitedwarf.prompt.special import SpecialToken
 from whitedwarf.prompt.tokenizer import Tokenizer
 from whitedwarf.protocol.converted import Converted
+from whitedwarf.protocol.tool_paths import named_by_path
 
 _OVER = Course(is_over=True)
 _ANY_OBJECT = {"type": "object"}
@@ -79,6 +80,11 @@ def enforced_form(converted: Converted[Any], grammars: Grammars) -> Grammar | No
 
     RequestError naming what in it is not supported.
     """
+    with named_by_path(converted.tool_paths):
+        return _enforced_form(converted, grammars)
+
+
+def _enforced_form(converted: Converted[Any], grammars: Grammars) -> Grammar | None:
     constraint = converted.constraint
     if constraint is None:
         return None
@@ -115,7 +121,13 @@ def offered_calls(converted: Converted[Any], grammars: Grammars) -> Grammar | No
     """What calls have to be like from the control token of their opening tag on, in an answer that may also be words.
 
     None where nothing about them is asked for: no tool is strict or has a form, and there may be several calls.
+    RequestError naming what in a strict tool's schema cannot be enforced, and where it stands.
     """
+    with named_by_path(converted.tool_paths):
+        return _offered_calls(converted, grammars)
+
+
+def _offered_calls(converted: Converted[Any], grammars: Grammars) -> Grammar | None:
     constraint = converted.constraint
     is_free = constraint is None or constraint.kind is not ConstraintKind.TOOL_CALL
     if is_free or not isinstance(converted.conversation.response_format, PlainText):

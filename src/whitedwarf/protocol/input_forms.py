@@ -22,7 +22,8 @@ def input_forms(body: Json) -> dict[str, InputForm]:
             continue
         declared = tool.get("custom")
         custom: dict[str, Any] = declared if isinstance(declared, dict) else tool
-        form = _form(custom.get("format"), f"tools[{number}].format")
+        path = f"tools[{number}].format" if custom is tool else f"tools[{number}].custom.format"
+        form = _form(custom.get("format"), path)
         if form is not None and isinstance(custom.get("name"), str):
             found[custom["name"]] = form
     return found

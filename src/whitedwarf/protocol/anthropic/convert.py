@@ -39,6 +39,7 @@ from whitedwarf.protocol.resolution import (
     version_of,
 )
 from whitedwarf.protocol.schema_form import schema_form
+from whitedwarf.protocol.tool_paths import tool_paths
 from whitedwarf.protocol.unfollowed_options import ignored_while_thinking, lowered_limit
 
 
@@ -74,6 +75,7 @@ def convert(body: Json, policy: Policy, memory: RecipeMemory | None = None) -> C
         is_streamed=request.is_streamed,
         reply=MessagesReply(is_thinking=is_thinking and parsing.start is not ParseStart.CONTENT_CONTINUED),
         takes_one_call=not policy.is_official and asks_for_one_call(body),
+        tool_paths=tool_paths(body),
         warnings=(
             *notes.sentences,
             *_sampling_warnings(request, policy, is_thinking=is_thinking),

@@ -30,6 +30,7 @@ from whitedwarf.protocol.policy import Policy
 from whitedwarf.protocol.resolution import checked_stop_strings, resolve_constraint, resolve_thinking, version_of
 from whitedwarf.protocol.tool_choice import ChosenTools, chosen_tools
 from whitedwarf.protocol.tool_definitions import check_strictness, tool_definitions
+from whitedwarf.protocol.tool_paths import tool_paths
 
 EARLY_PREFIX_IGNORED = "`prefix` is only for the last message; on an earlier one it was ignored."
 
@@ -53,6 +54,7 @@ def convert(body: Json, policy: Policy, memory: RecipeMemory | None = None) -> C
         is_streamed=bool(reading.request.stream),
         reply=_reply(reading, conversation, parsing, policy),
         takes_one_call=not policy.is_official and asks_for_one_call(body),
+        tool_paths=tool_paths(body),
         input_forms={} if policy.is_official else input_forms(body),
         warnings=reading.warnings + accepted.warnings + unseen_images(conversation.messages, policy),
         unknown_fields=reading.unknown_fields,

@@ -40,6 +40,7 @@ from whitedwarf.protocol.policy import HostedTools, Missing, Policy
 from whitedwarf.protocol.resolution import checked_stop_strings, resolve_constraint, resolve_thinking, version_of
 from whitedwarf.protocol.tool_choice import ChosenTools
 from whitedwarf.protocol.tool_definitions import check_strictness
+from whitedwarf.protocol.tool_paths import tool_paths
 
 
 def convert(body: Json, policy: Policy, memory: RecipeMemory | None = None) -> Converted[ResponsesReply]:
@@ -71,6 +72,7 @@ def convert(body: Json, policy: Policy, memory: RecipeMemory | None = None) -> C
         is_streamed=request.stream,
         reply=_reply(request, known, policy, is_thinking=is_thinking),
         takes_one_call=not policy.is_official and asks_for_one_call(body),
+        tool_paths=tool_paths(body),
         input_forms={} if policy.is_official else input_forms(body),
         warnings=(
             *reading.warnings,
