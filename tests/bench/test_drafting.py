@@ -8,6 +8,7 @@ from fakes.models import FakeModel
 from whitedwarf.bench.drafting import DraftPlan, PlantedDrafter, measure_drafts
 from whitedwarf.bench.speed import random_ids
 from whitedwarf.cli.main import main
+from whitedwarf.weights.store import bundled_model
 
 PLAN = DraftPlan(prompt_tokens=8, decode_tokens=40, acceptance=0.7, most=16, rounds=2)
 
@@ -36,3 +37,11 @@ def test_the_command_tells_a_table_and_one_line_of_json(capsys: pytest.CaptureFi
     *table, document = capsys.readouterr().out.splitlines()
     assert len(table) == 4
     assert json.loads(document)["plan"]["acceptance"] == 0.7
+
+
+def test_the_models_own_block_is_a_side_where_it_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    block = str(bundled_model().with_name("nano-mtp.gguf"))
+    main(["bench", "drafts", "-r", "1", "-n", "12", "-p", "4", "--mtp", block])
+    *table, document = capsys.readouterr().out.splitlines()
+    assert len(table) == 5
+    assert json.loads(document)["paces"][-1]["name"] == "block and n-grams"

@@ -4,15 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whitedwarf.engine.draft_length import PLAIN_EVERY, Company, DraftLengths, HitRates, PassCosts, best_length
+from whitedwarf.engine.draft_length import LASTING, PLAIN_EVERY, Company, DraftLengths, HitRates, PassCosts, best_length
 
 ALONE = Company(rows=1, answers=1)
 
 
 def costs(seconds: dict[int, float]) -> PassCosts:
     known = PassCosts()
-    for rows, took in seconds.items():
-        known.took(rows, took)
+    for _ in range(LASTING // (2 * len(seconds))):
+        for rows, took in seconds.items():
+            known.took(rows, took)
     return known
 
 
@@ -58,6 +59,21 @@ def test_one_slow_pass_spoils_nothing_for_long() -> None:
     known = costs({1: 0.1})
     known.took(1, 60.0)
     assert known.of(1) < 0.15
+
+
+def test_a_first_pass_that_was_held_up_keeps_nobody_from_trying_again() -> None:
+    known = costs({1: 0.1, 2: 0.11})
+    known.took(9, 60.0)
+    spoilt = known.of(9)
+    for _ in range(LASTING + 1):
+        known.took(1, 0.1)
+        known.took(3, 0.12)
+    assert known.of(9) < 0.2 < spoilt
+
+
+def test_what_further_rows_cost_is_learned_from_fewer() -> None:
+    assert costs({1: 0.1, 3: 0.12}).of(9) == pytest.approx(0.18, rel=0.05)
+    assert costs({1: 0.1, 3: 0.3}).of(9) == pytest.approx(0.9, rel=0.05)
 
 
 def test_an_answer_learns_faster_than_the_engine_and_begins_where_that_is() -> None:

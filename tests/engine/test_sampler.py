@@ -114,14 +114,18 @@ def test_what_a_mask_forbids_does_not_exist(
     assert sample(np.array(row, np.float32), options, random, mask) == slow_pick(kept, options, uniform)
 
 
-@given(st.sets(st.integers(0, 30_000), min_size=1, max_size=40), st.integers(1, 30_001), st.booleans())
-def test_whatever_the_shape_of_a_mask_its_tokens_are_drawn_from(
-    tokens: set[int], vocab_size: int, is_crowded: bool
-) -> None:
-    flags = np.zeros(30_016, np.bool_)  # whole words of 64
+@given(
+    st.sets(st.integers(0, 60_000), min_size=1, max_size=40),
+    st.integers(1, 30_000) | st.integers(30_000, 60_001),
+    st.sampled_from(["few", "many", "all but few"]),
+)
+def test_whatever_the_shape_of_a_mask_its_tokens_are_drawn_from(tokens: set[int], vocab_size: int, share: str) -> None:
+    flags = np.zeros(60_032, np.bool_)  # whole words of 64
     flags[list(tokens)] = True
-    if is_crowded:
+    if share == "many":
         flags[::64] = True
+    elif share == "all but few":
+        flags = ~flags
     expected = np.flatnonzero(flags[:vocab_size])
     mask = np.packbits(flags, bitorder="little")
     logits = np.random.default_rng(len(tokens)).normal(size=vocab_size).astype(np.float32)

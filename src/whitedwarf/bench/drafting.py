@@ -20,7 +20,7 @@ from whitedwarf.engine.engine import Engine
 from whitedwarf.engine.ngram_drafter import NgramDrafter
 from whitedwarf.engine.request import GenerateOptions, SamplingOptions
 from whitedwarf.errors import BackendError
-from whitedwarf.model.base import Ids, Model
+from whitedwarf.model.base import DraftBlock, Ids, Model
 
 PLAIN = "plain"
 
@@ -76,9 +76,14 @@ class PlantedDrafter:
 
 
 def measure_drafts(
-    model: Model, plan: DraftPlan, chunk_tokens: int, progress: Callable[[str], None] = lambda _: None
+    model: Model,
+    plan: DraftPlan,
+    chunk_tokens: int,
+    progress: Callable[[str], None] = lambda _: None,
+    block: DraftBlock | None = None,
 ) -> list[DraftPace]:
-    """Plain decoding, planted drafts, drafts that are always wrong, and n-grams, on text that does not repeat itself.
+    """Plain decoding, planted drafts, drafts that are always wrong, and n-grams, on text that does not repeat itself;
+    and the model's own block, where it has one.
 
     BackendError where a side gives other tokens than plain decoding.
     """
@@ -92,6 +97,8 @@ def measure_drafts(
         Side("planted, all wrong", _planted(text, 0.0, plan.most)),
         Side("n-grams", Drafting(NgramDrafter, plan.most)),
     ]
+    if block is not None:
+        sides.append(Side("block and n-grams", Drafting(NgramDrafter, plan.most, block=block)))
     for number in range(plan.rounds + 1):
         for side in sides:
             progress(f"round {number} of {plan.rounds}: {side.name}")

@@ -12,6 +12,7 @@ from whitedwarf.cli.bench_output import DEFAULT_OUTPUT, OutputSettings
 from whitedwarf.cli.machine import read_machine
 from whitedwarf.cli.progress import ProgressLine
 from whitedwarf.config import DEFAULT_MODEL, POSITIVE, ModelSettings
+from whitedwarf.model.drafting import MtpDrafts
 
 
 def command(
@@ -26,8 +27,9 @@ def command(
 ) -> None:
     """Measure decoding with drafts beside plain decoding, on a text that does not repeat itself.
 
-    Planted drafts are right so often as asked; others are always wrong, or come of n-grams, which find little here.
-    All must give the same tokens. A table goes to standard output, and one JSON document as its last line.
+    Planted drafts are right so often as asked; others are always wrong, or come of n-grams, which find little here,
+    or of the model's own block, with --mtp or --draft mtp. All must give the same tokens. A table goes to standard
+    output, and one JSON document as its last line.
 
     Parameters
     ----------
@@ -47,7 +49,8 @@ def command(
     loaded = open_for(model, prompt_tokens + decode_tokens + 2, None, "--prefill and --decode")
     output.check(loaded.gguf.paths)
     progress = ProgressLine()
-    paces = measure_drafts(loaded.transformer, plan, loaded.chunk_tokens, progress.show)
+    block = None if loaded.mtp is None else MtpDrafts(loaded.mtp, model.mtp_margin)
+    paces = measure_drafts(loaded.transformer, plan, loaded.chunk_tokens, progress.show, block)
     progress.clear()
     document = {
         "model": loaded.gguf.paths[0].name,

@@ -54,6 +54,7 @@ COMMANDS = (
     Command("bench points", "whitedwarf.cli.bench_points", "prefill and decode at single depths, as llama-bench does"),
     Command("bench cluster", "whitedwarf.cli.bench_cluster", "what a hop costs, and what two machines read together"),
     Command("bench drafts", "whitedwarf.cli.bench_drafts", "what guessing tokens ahead gives, and what it costs"),
+    Command("bench forms", "whitedwarf.cli.bench_forms", "what it costs to hold an answer to a JSON Schema"),
     Command("bench power", "whitedwarf.cli.bench_power", "processor time at 100, 50 and 25 percent of power"),
     Command("bench streaming", "whitedwarf.cli.bench_streaming", "experts read from the disk, beside plain mmap"),
     Command("bench plot", "whitedwarf.cli.bench_plot", "a picture of speeds: CSV files or result files"),

@@ -8,23 +8,36 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 SLOPE = 0.25  # of a pass, what each further row is believed to cost until such a pass was run
+LEAST_SLOPE = 0.02  # the least that a further row is believed to cost
+LASTING = 256  # passes for which an estimate is believed
+LARGEST_RATIO = 1.5  # of a pass to what was expected: what is beyond tells of other things than rows
 WORTH = 1.05  # the gain below which nothing is guessed: measured seconds are not exact
 BLOCK_SHARE = 0.1  # of a pass, what a token of the model's block is believed to take until that was measured
 PLAIN_EVERY = 64  # passes with guesses, after which one without is timed
 _OF_ANSWER, _OF_ENGINE = 1 / 16, 1 / 256  # the share of the newest in running means
-_OF_COSTS = 1 / 8
+_OF_FIRST_COSTS, _OF_COSTS = 1 / 2, 1 / 8
 
 
 class PassCosts:
-    """Seconds of passes that read no prompt, by their rows."""
+    """Seconds of passes that read no prompt, by their rows; robust, as passes are held up by others now and then.
+
+    Estimates move by ratios, so that passes that took too long and too short weigh alike, and no pass moves one far.
+    Where a first pass of so many rows was held up, nobody would dare a second: what is old is therefore forgotten.
+    """
 
     def __init__(self) -> None:
         self._seconds: dict[int, float] = {}
+        self._told: dict[int, int] = {}  # when, in passes
+        self._num_passes = 0
 
     def took(self, rows: int, seconds: float) -> None:
-        known = self._seconds.get(rows, seconds)
-        # One pass that was held up by others may not spoil what is known for long.
-        self._seconds[rows] = known + _OF_COSTS * (min(seconds, 4 * known) - known)
+        self._num_passes += 1
+        self._forget_old()
+        share = _OF_COSTS if rows in self._seconds else _OF_FIRST_COSTS
+        known = self.of(rows) if self._seconds else seconds
+        ratio = min(max(seconds / known, 1 / LARGEST_RATIO), LARGEST_RATIO)
+        self._seconds[rows] = known * ratio**share
+        self._told[rows] = self._num_passes
 
     def of(self, rows: int) -> float:
         """In seconds, or in any unit of them while nothing is known: only ratios count."""
@@ -36,8 +49,22 @@ class PassCosts:
             return 1.0 + SLOPE * (rows - 1) if above is None else self._seconds[above]
         low = self._seconds[below]
         if above is None:
-            return low * (1 + SLOPE * (rows - below))
+            return low + self._row_s(below) * (rows - below)
         return low + (self._seconds[above] - low) * (rows - below) / (above - below)
+
+    def _row_s(self, most: int) -> float:
+        """What a row more costs than the `most` that were measured: as much as those before."""
+        fewest, seconds = min(self._seconds), self._seconds[most]
+        if fewest == most:
+            return SLOPE * seconds
+        least = self._seconds[fewest]
+        return max((seconds - least) / (most - fewest), LEAST_SLOPE * least)
+
+    def _forget_old(self) -> None:
+        oldest = self._num_passes - LASTING
+        fewest = min(self._seconds, default=0)
+        for rows in [rows for rows, told in self._told.items() if told < oldest and rows != fewest]:
+            del self._seconds[rows], self._told[rows]
 
 
 class HitRates:

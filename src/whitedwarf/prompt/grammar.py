@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer, TokenizerWrapper
-from llguidance.numpy import allocate_token_bitmask, fill_next_token_bitmask
+from llguidance.numpy import allocate_token_bitmask
 
 from whitedwarf.conversation.json_value import Json
 from whitedwarf.conversation.tools import ToolDefinition
@@ -149,6 +149,8 @@ class Matcher:
     def __init__(self, matcher: LLMatcher, vocab_size: int) -> None:
         self._matcher = matcher
         self._words = allocate_token_bitmask(1, vocab_size)
+        self._address = self._words.ctypes.data  # asked once: numpy takes microseconds for it
+        self._mask: Mask = self._words[0].view(np.uint8)
 
     @property
     def is_over(self) -> bool:
@@ -157,10 +159,9 @@ class Matcher:
 
     def mask(self) -> Mask:
         """What may come next; the array is written anew by the next call. RuntimeError beyond the library's limits."""
-        fill_next_token_bitmask(self._matcher, self._words)
+        self._matcher.unsafe_compute_mask_ptr(self._address, self._words.nbytes)
         self._check()
-        mask: Mask = self._words[0].view(np.uint8)
-        return mask
+        return self._mask
 
     def forced(self) -> list[int]:
         """Tokens of the text that has to come next; none where there is a choice."""
