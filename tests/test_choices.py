@@ -73,7 +73,7 @@ def test_where_not_all_find_a_place_none_is_queued(tokenizer: Tokenizer) -> None
             engine.error = EngineBusyError("full")
 
     engine.play = fill
-    with pytest.raises(EngineBusyError):
+    with pytest.raises(EngineBusyError, match="each of the 3 answers takes a place in the queue"):
         started(engine, tokenizer)
     assert [engine.next_request().generation.is_cancelled for _ in range(2)] == [True, True]
 

@@ -15,7 +15,7 @@ from whitedwarf.choices import Choices
 from whitedwarf.engine.generation import Generation
 from whitedwarf.engine.guide import Guide
 from whitedwarf.engine.request import GenerateOptions
-from whitedwarf.errors import WhitedwarfError
+from whitedwarf.errors import EngineBusyError, WhitedwarfError
 from whitedwarf.prompt.encode import encode
 from whitedwarf.prompt.grammar import Grammars
 from whitedwarf.prompt.recipe_memory import RecipeMemory
@@ -96,9 +96,11 @@ class Road:
         try:
             for number in range(prepared.converted.num_choices):
                 replies.append(self._start(_choice(prepared, number), identity))
-        except WhitedwarfError:
+        except WhitedwarfError as error:
             for reply in replies:
                 reply.leave()
+            if isinstance(error, EngineBusyError) and (asked := prepared.converted.num_choices) > 1:
+                raise EngineBusyError(f"{error} (each of the {asked} answers takes a place in the queue)") from error
             raise
         return replies[0] if len(replies) == 1 else Choices(replies)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -138,6 +139,31 @@ def test_a_client_that_leaves_cancels_all(is_streamed: bool) -> None:
         assert eventually(lambda: all_cancelled(served, 3))
 
 
+def test_a_sign_of_life_is_of_no_choice() -> None:
+    with scripted(says("a</think>b", prefill_s=1), keepalive_s=0.1) as served, openai_client(served) as client:
+        chunks = list(client.chat.completions.create(model="any", messages=USER, n=2, stream=True))
+        assert text_by_choice(chunks) == {0: "b", 1: "b"}
+        assert 1 <= sum(chunk.choices == [] for chunk in chunks) <= 15  # one for all, not one for each
+
+
+def read_all(stream: Any) -> None:
+    for _ in stream:
+        pass
+
+
+def test_an_engine_that_stops_ends_all_with_one_error() -> None:
+    with scripted(ENDLESS) as served, openai_client(served) as client:
+        asked: Any = {"model": "any", "messages": USER, "n": 3}
+        stream = client.chat.completions.create(**asked, stream=True)
+        timer = threading.Timer(0.5, served.engine.close)
+        timer.start()
+        with pytest.raises(openai.InternalServerError, match="shutting down"):
+            client.chat.completions.create(**asked)
+        with pytest.raises(openai.APIError, match="shutting down"):
+            read_all(stream)
+        timer.join()
+
+
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Engine]:
     loaded = open_model(ModelSettings(model=str(bundled_model()), context=2048))
@@ -211,3 +237,14 @@ def test_a_form_is_kept_by_each_choice(client: openai.OpenAI) -> None:
     ended = [choice for choice in choices if choice["finish_reason"] == "stop"]
     assert ended
     assert all(json.loads(choice["message"]["content"])["a"] in (1, 2) for choice in ended)
+
+
+def test_a_call_that_has_to_come_comes_in_each_choice_with_an_id_of_its_own(client: openai.OpenAI) -> None:
+    messages: Any = [{"role": "user", "content": "List the files."}]
+    asked: Any = {"tools": [CHAT_TOOL], "tool_choice": "required", "messages": messages, "temperature": 1.5}
+    choices = drawn(client, n=4, max_tokens=200, logprobs=False, top_logprobs=None, **asked)
+    calls = [call for choice in choices for call in choice["message"]["tool_calls"] or []]
+    assert {call["function"]["name"] for call in calls} == {"run"}
+    assert len({call["id"] for call in calls}) == len(calls)
+    for choice in choices:
+        assert choice["finish_reason"] == "length" or choice["message"]["tool_calls"]
