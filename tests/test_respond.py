@@ -116,10 +116,13 @@ def test_a_witness_hears_all_and_reads_what_was_made_of_it(tokenizer: Tokenizer)
         def reads(self, said: Sequence[Said]) -> None:
             read.extend(said)
 
+        def beside(self, choice: int) -> "Ear":
+            return self
+
     engine = HandEngine(play=says(tokenizer, ["Hello"], reused=3))
     way = road(engine, tokenizer)
     reply = way.start(way.prepare(body(CHAT), CHAT))
-    reply.witness = Ear()
+    reply.watched_by(Ear())
     events = events_of(engine.next_request())
     reply.take(events)
     assert heard == events

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from whitedwarf.conversation.events import BackendReason
 from whitedwarf.conversation.events import Event as Parsed
+from whitedwarf.engine.event_feed import Source
 from whitedwarf.engine.generation import Generation
 from whitedwarf.engine.request import Event, Finished, FinishReason, GenerateOptions, Prefilled, Token
 from whitedwarf.errors import EngineClosedError, WhitedwarfError
@@ -37,6 +38,36 @@ class Witness(Protocol):
 
     def reads(self, said: Sequence[Parsed]) -> None:
         """What the parser made of them."""
+
+    def beside(self, choice: int) -> "Witness":
+        """Who looks on at another choice of the same request."""
+
+
+class Answering(Protocol):
+    """What a server tells: one answer (`Reply`), or several to the same prompt (choices.py)."""
+
+    failure: Failure | None
+
+    @property
+    def generation(self) -> Source[Any]: ...
+    @property
+    def is_over(self) -> bool: ...
+    @property
+    def prompt_tokens(self) -> int: ...
+    @property
+    def cached_tokens(self) -> int: ...
+    @property
+    def generated_tokens(self) -> int: ...
+    @property
+    def finished(self) -> Finished | None: ...
+    def watched_by(self, witness: Witness) -> None: ...
+    def begin(self) -> list[Told]: ...
+    def keepalive(self) -> list[Told]: ...
+    def take(self, events: Iterable[Any]) -> list[Told]: ...
+    def fail(self, error: WhitedwarfError) -> list[Told]: ...
+    def leave(self) -> None: ...
+    def collect(self, told: Iterable[Told]) -> None: ...
+    def body(self) -> Told: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,10 +102,12 @@ class Reply:
     """One answer: the engine's events become the dialect's. Whoever holds it calls `leave` in the end.
 
     `failure` says why there is no answer, once that is known; the counts grow with it. `finished` is
-    the engine's last word, if it was waited for. `witness` may be set before anything is taken.
+    the engine's last word, if it was waited for. `identity` is of the request: its other choices share it.
     """
 
-    def __init__(self, prepared: Prepared, generation: Generation, tokenizer: Tokenizer, past: Past) -> None:
+    def __init__(
+        self, prepared: Prepared, generation: Generation, tokenizer: Tokenizer, past: Past, identity: ReplyIdentity
+    ) -> None:
         converted, dialect = prepared.converted, prepared.dialect
         self.generation = generation
         self.failure: Failure | None = None
@@ -88,7 +121,6 @@ class Reply:
         self._past = past
         self._ids: list[int] = []  # drawn so far
         self._said = Said(is_thinking=converted.conversation.is_thinking)
-        identity = _new_identity(dialect, converted.model)
         self._tokens = None if prepared.options.logprobs is None else TokenLog(tokenizer)
         self._parser = dialect.parser(converted.parsing, tokenizer)
         self._stream = dialect.stream(identity, converted.reply, self._tokens)
@@ -99,6 +131,10 @@ class Reply:
     def is_over(self) -> bool:
         """Whether the last event was told."""
         return self._stream.is_over
+
+    def watched_by(self, witness: Witness) -> None:
+        """Have it look on; before anything is taken."""
+        self.witness = witness
 
     def begin(self) -> list[Told]:
         """The first events, before anything is known but the prompt's length."""
@@ -195,5 +231,6 @@ class Reply:
 _REASONS = {FinishReason.STOP: BackendReason.STOP, FinishReason.LENGTH: BackendReason.LENGTH}
 
 
-def _new_identity(dialect: Dialect, model: str) -> ReplyIdentity:
+def new_identity(dialect: Dialect, model: str) -> ReplyIdentity:
+    """What nobody can guess, from now."""
     return ReplyIdentity(dialect.id_prefix + secrets.token_hex(12), model, int(time.time()))

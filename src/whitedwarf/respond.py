@@ -6,13 +6,16 @@ Promises: what cannot be answered is refused before any work, with an error that
 HTTP. Any thread may prepare requests. The way back, from the engine's events on, is reply.py.
 """
 
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
 
+from whitedwarf.choices import Choices
 from whitedwarf.engine.generation import Generation
 from whitedwarf.engine.guide import Guide
 from whitedwarf.engine.request import GenerateOptions
+from whitedwarf.errors import EngineBusyError, WhitedwarfError
 from whitedwarf.prompt.encode import encode
 from whitedwarf.prompt.grammar import Grammars
 from whitedwarf.prompt.recipe_memory import RecipeMemory
@@ -20,7 +23,7 @@ from whitedwarf.prompt.special import SpecialToken
 from whitedwarf.prompt.tokenizer import Ids, Tokenizer
 from whitedwarf.protocol.answer_guide import answer_guide
 from whitedwarf.protocol.body_memory import BodyMemory
-from whitedwarf.protocol.converted import Converted
+from whitedwarf.protocol.converted import Converted, ReplyIdentity
 from whitedwarf.protocol.dialects import Dialect
 from whitedwarf.protocol.engine_options import fitting_tokens, sampling_options, wanted_logprobs
 from whitedwarf.protocol.form_guide import enforced_form, offered_calls
@@ -28,7 +31,7 @@ from whitedwarf.protocol.json_body import read_json
 from whitedwarf.protocol.past import Past, PromptIds
 from whitedwarf.protocol.policy import Policy
 from whitedwarf.protocol.recalled import Recalled
-from whitedwarf.reply import Prepared, Reply
+from whitedwarf.reply import Answering, Prepared, Reply, new_identity
 
 LAST_TURN_ENDS = 7
 """Each may cost a chunk that ends early and a checkpoint in memory."""
@@ -86,11 +89,25 @@ class Road:
         """How long the prompt of this request is, whether or not it fits; RequestError where it is none."""
         return len(self._read(body, dialect)[2].run)
 
-    def start(self, prepared: Prepared) -> "Reply":
-        """Queue the request, at once; raises what `Backend.submit` does."""
+    def start(self, prepared: Prepared) -> Answering:
+        """Queue the request with all its choices, at once, or none of them; raises what `Backend.submit` does."""
+        identity = new_identity(prepared.dialect, prepared.converted.model)
+        replies: list[Reply] = []
+        try:
+            for number in range(prepared.converted.num_choices):
+                replies.append(self._start(_choice(prepared, number), identity))
+        except WhitedwarfError as error:
+            for reply in replies:
+                reply.leave()
+            if isinstance(error, EngineBusyError) and (asked := prepared.converted.num_choices) > 1:
+                raise EngineBusyError(f"{error} (each of the {asked} answers takes a place in the queue)") from error
+            raise
+        return replies[0] if len(replies) == 1 else Choices(replies)
+
+    def _start(self, prepared: Prepared, identity: ReplyIdentity) -> Reply:
         guide = answer_guide(prepared.converted, self._tokenizer, prepared.form, prepared.offered)
         generation = self._engine.submit(prepared.ids, prepared.options, guide=guide)
-        return Reply(prepared, generation, self._tokenizer, self._past)
+        return Reply(prepared, generation, self._tokenizer, self._past, identity)
 
     def _turn_ends(self, ids: Ids) -> tuple[int, ...]:
         """Where the prompt could go on otherwise: before the first turn (sub-agents share what comes before it) and
@@ -103,3 +120,12 @@ class Road:
         converted, recalled = self._past.completed(asked)
         prompt = encode(converted.conversation, converted.version, memory=self._memory)
         return converted, recalled, self._past.ids_of(prompt)
+
+
+def _choice(prepared: Prepared, number: int) -> Prepared:
+    """The same request for one choice: with a seed, each of them has the next one."""
+    sampling = prepared.options.sampling
+    if not number or sampling.seed is None:
+        return prepared
+    options = replace(prepared.options, sampling=replace(sampling, seed=sampling.seed + number))
+    return replace(prepared, options=options)

@@ -56,6 +56,20 @@ def plan(gguf: GgufFile, said: list[str], **settings: object) -> placing.Plan:
     return plan_model(ModelSettings(**settings), gguf, PROBE, DEFAULT_CONTEXT, said.append)  # type: ignore[arg-type]
 
 
+def test_a_block_of_a_file_of_its_own_takes_room_on_the_card(gguf: GgufFile, made_up: Callable[..., None]) -> None:
+    made_up(400)
+    block = bundled_model().with_name("nano-mtp.gguf")
+    alone, with_block = plan(gguf, []).placement, plan(gguf, [], mtp=block).placement
+    assert alone is not None
+    assert with_block is not None
+    with open_gguf(block) as file:
+        held = sum(info.size_bytes for info in file.tensors.values())
+    assert with_block.shares[0].end_layer == alone.shares[0].end_layer + 1
+    (one,), (other,) = alone.shares, with_block.shares
+    more = other.dense_bytes + other.experts_bytes - one.dense_bytes - one.experts_bytes
+    assert more == pytest.approx(held, rel=0.01)
+
+
 def test_a_card_with_room_has_the_whole_model(gguf: GgufFile, made_up: Callable[..., None]) -> None:
     made_up(400)
     found = plan(gguf, said := [])

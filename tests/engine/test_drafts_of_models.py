@@ -172,3 +172,28 @@ def test_what_was_taken_back_leaves_the_room_there_was() -> None:
     model.forward([Span(drafted, np.resize(ids, 100), "none")])
     with pytest.raises(ValueError, match="short pass"):
         drafted.take_back(1)
+
+
+@pytest.mark.parametrize("is_saved", [False, True])
+def test_turns_that_go_on_where_the_block_has_seen_nothing_are_those_of_plain_decoding(is_saved: bool) -> None:
+    """A second turn begins from a checkpoint, a third in a session that may have been saved and restored."""
+    model = model_of("nano")
+    (asked,) = prompts(model, 3)[2:3]
+    options = GenerateOptions(max_tokens=40, sampling=GREEDY)
+    told: list[list[list[int]]] = []
+    for drafting in (None, block_drafting()):
+        with Engine(model, prefix_budget_bytes=64 << 20, drafting=drafting) as engine:
+            first = engine.submit(asked, options).result(PATIENCE_S)
+            longer = [*asked, *first.ids, 700, 800, 900]
+            second = engine.submit(longer, options).result(PATIENCE_S)
+            assert second.finished.reused_tokens > 0
+            session = engine.new_session()
+            third = engine.submit([*longer, *second.ids, 5], options, session=session).result(PATIENCE_S)
+            if is_saved:
+                session = engine.new_session(engine.snapshot(session))
+            fourth = engine.submit([*session.ids, 77, 78], options, session=session).result(PATIENCE_S)
+            assert fourth.finished.reused_tokens > len(longer)
+            told.append([list(answer.ids) for answer in (first, second, third, fourth)])
+            drafted = sum(answer.finished.drafted_tokens for answer in (second, third, fourth))
+            assert (drafted > 0) == (drafting is not None)
+    assert told[0] == told[1]

@@ -64,8 +64,27 @@ def test_logprobs_is_a_number_of_alternatives() -> None:
     assert converted(logprobs=0).inference.logprobs is True
     assert converted(logprobs=2.0).inference.top_logprobs == 2  # some clients have only one kind of number
     assert converted(logprobs=None).inference.logprobs is False
-    with pytest.raises(RefusedRequest):
-        converted(logprobs=21)
+    for count in (21, -1):
+        with pytest.raises(RefusedRequest, match="logprobs: expected a number of alternatives from 0 to 20"):
+            converted(logprobs=count)
+
+
+def test_penalties_and_biases_have_openais_ranges() -> None:
+    for name in ("presence_penalty", "frequency_penalty"):
+        for value in (-2, 0, 2):
+            assert getattr(converted(**{name: value}).inference, name) == value
+        for value in (-2.01, 2.01, 1e9):
+            with pytest.raises(RefusedRequest, match=name):
+                converted(**{name: value})
+    assert converted(logit_bias={"5": -100, "6": 100}).inference.logit_bias == ((5, -100.0), (6, 100.0))
+    for value in (-100.5, 101, True, "1", None):
+        with pytest.raises(MalformedRequest, match=r"logit_bias\.5: expected a number from -100 to 100"):
+            converted(logit_bias={"5": value})
+
+
+def test_top_logprobs_is_chats_alone() -> None:
+    asked = converted(top_logprobs=3)
+    assert (asked.inference.logprobs, asked.unknown_fields) == (False, ("top_logprobs",))
 
 
 def test_the_prompt_is_echoed_where_that_is_asked_for() -> None:
@@ -73,10 +92,23 @@ def test_the_prompt_is_echoed_where_that_is_asked_for() -> None:
     assert converted(stream=True, stream_options={"include_usage": True}).reply == CompletionReply(usage_chunk=True)
 
 
-def test_several_answers_are_refused() -> None:
-    for option in ({"n": 2}, {"best_of": 2}):
-        with pytest.raises(RefusedRequest):
-            converted(**option)
+def test_several_answers_are_asked_for_with_n() -> None:
+    for count in (1, 2, 8):
+        assert converted(n=count).num_choices == count
+        assert converted(n=count, best_of=count).num_choices == count
+    assert converted(n=None, best_of=None).num_choices == converted(best_of=1).num_choices == 1
+
+
+@pytest.mark.parametrize("count", [0, -1, 9, 256, True, False, 1.5, 2.0, "2", [2]])
+def test_no_other_count_is_taken(count: Any) -> None:
+    with pytest.raises(MalformedRequest, match="n: expected a whole number of answers from 1 to 8, got"):
+        converted(n=count)
+
+
+@pytest.mark.parametrize("more", [{"best_of": 2}, {"n": 2, "best_of": 4}, {"n": 2, "best_of": 1}, {"best_of": True}])
+def test_the_best_of_several_is_refused(more: Any) -> None:
+    with pytest.raises(RefusedRequest, match=r"best_of: expected the same number as n .* does not rank answers"):
+        converted(**more)
 
 
 def test_what_belongs_to_chat_is_passed_over() -> None:

@@ -90,6 +90,21 @@ def test_a_block_tells_a_request_from_its_json_to_its_end(
     assert places == sorted(places)
 
 
+def test_other_choices_than_the_first_are_told_at_the_end(tokenizer: Tokenizer, file: TraceFile, path: Path) -> None:
+    told = iter(["Hello", "Good evening", "Hi"])
+    engine = HandEngine(play=lambda submitted: says(tokenizer, [next(told)])(submitted))
+    assert ask(tokenizer, file, engine, "/v1/chat/completions", n=3, thinking={"type": "disabled"}) == 200
+    text = path.read_text()
+    assert "--- generated text ---\n" in text
+    tail = text[text.index("--- content ---") :]
+    assert re.fullmatch(
+        r"--- content ---\nHello\n.*--- choice 1: finish: stop, \d+ tokens ---\nGood evening\n"
+        r"\n--- choice 2: finish: stop, \d+ tokens ---\nHi\n===== end request 1 =====\n\n",
+        tail,
+        re.DOTALL,
+    )
+
+
 def test_control_tokens_repairs_and_calls_are_visible(tokenizer: Tokenizer, file: TraceFile, path: Path) -> None:
     stop = tokenizer.special_id(SpecialToken.EOS)
 

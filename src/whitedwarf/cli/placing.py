@@ -16,12 +16,12 @@ from whitedwarf.engine.memory import Probe
 from whitedwarf.errors import BackendError, OutOfMemoryError, UsageError
 from whitedwarf.gguf.header import TensorInfo
 from whitedwarf.gguf.hparams import Hyperparameters
-from whitedwarf.gguf.reader import GgufFile
+from whitedwarf.gguf.reader import GgufFile, open_gguf
 from whitedwarf.gguf.types import GgmlType
 from whitedwarf.model.config import ModelConfig
 from whitedwarf.ops.select import ON_CARDS, STREAMED, best_backend, find_cards
 from whitedwarf.weights.checked import check_model
-from whitedwarf.weights.model_bytes import ModelBytes, model_bytes
+from whitedwarf.weights.model_bytes import ModelBytes, model_bytes, with_block
 from whitedwarf.weights.placement import Card, Mode, Placement, Wants, place
 from whitedwarf.weights.streaming_budget import StreamingPlan
 
@@ -167,6 +167,9 @@ def place_file(
     least_bytes = min(card.usable_bytes(probe.usable_bytes) for card in cards)
     chunk_tokens = settings.prefill_chunk or fitting_chunk(config, least_bytes)
     sizes = card_bytes(checked.hp, gguf, has_mtp=checked.has_mtp)
+    if settings.mtp is not None:
+        with open_gguf(settings.mtp) as block:
+            sizes = with_block(sizes, checked.hp, {name: Sized(_on_card(info)) for name, info in block.tensors.items()})
     return Asked(wants_of(config, sizes, chunk_tokens), chunk_tokens)
 
 

@@ -2,24 +2,36 @@
 
 import asyncio
 import contextlib
+from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar
 
-from whitedwarf.engine.generation import Generation
-from whitedwarf.engine.request import Event, Finished
+from whitedwarf.engine.request import Finished
+
+EventT = TypeVar("EventT")
+EventT_co = TypeVar("EventT_co", covariant=True)
 
 MAX_AT_ONCE = 32
 """Events told before others have their turn on the event loop: a few milliseconds' work."""
 
 
-class EventFeed:
+class Source(Protocol[EventT_co]):
+    """A generation, or a chorus of them."""
+
+    def notify(self, wake: Callable[[], None]) -> None: ...
+
+    def next_event(self, timeout_s: float | None = ...) -> EventT_co | None: ...
+
+
+class EventFeed(Generic[EventT]):
     """The engine's events on the event loop, without a thread of their own: made and read on one loop."""
 
-    def __init__(self, generation: Generation) -> None:
+    def __init__(self, generation: Source[EventT]) -> None:
         self._generation = generation
         self._loop = asyncio.get_running_loop()
         self._is_woken = asyncio.Event()
         generation.notify(self._wake)
 
-    async def next(self, timeout_s: float | None = None) -> list[Event]:
+    async def next(self, timeout_s: float | None = None) -> list[EventT]:
         """Events that have come, at least one; none where none came in time. Others had their turn meanwhile."""
         if events := self._come():
             await asyncio.sleep(0)
@@ -36,9 +48,9 @@ class EventFeed:
             if timer is not None:
                 timer.cancel()
 
-    def _come(self) -> list[Event]:
+    def _come(self) -> list[EventT]:
         self._is_woken.clear()
-        events: list[Event] = []
+        events: list[EventT] = []
         while len(events) < MAX_AT_ONCE and (event := self._generation.next_event(0)) is not None:
             events.append(event)
             if isinstance(event, Finished):  # it would be given again and again

@@ -80,7 +80,7 @@ class EngineTarget:
 
 
 async def _follow(generation: Generation, saying: "_Saying") -> None:
-    feed = EventFeed(generation)
+    feed: EventFeed[Event] = EventFeed(generation)
     while not saying.take(await feed.next()):
         pass
 

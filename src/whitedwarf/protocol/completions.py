@@ -15,6 +15,7 @@ from whitedwarf.protocol.failures import MalformedRequest, RefusedRequest
 from whitedwarf.protocol.local_values import integer_at
 from whitedwarf.protocol.notes import Notes, shortened
 from whitedwarf.protocol.openai_chat.convert import convert as convert_chat
+from whitedwarf.protocol.openai_chat.sampling import MAX_TOP_LOGPROBS
 from whitedwarf.protocol.policy import Policy
 
 Object = dict[str, Any]
@@ -43,6 +44,7 @@ def convert(body: Json, policy: Policy) -> Converted[CompletionReply]:
             start=ParseStart.CONTENT_CONTINUED, parse_tool_calls=False, stop_strings=chat.parsing.stop_strings
         ),
         is_streamed=chat.is_streamed,
+        num_choices=chat.num_choices,
         reply=CompletionReply(chat.reply.usage_chunk, prompt if _flag(body, "echo") else ""),
         warnings=(*notes.sentences, *chat.warnings),
         unknown_fields=(*chat.unknown_fields, *(name for name in body if name in _CHAT_ONLY)),
@@ -76,8 +78,12 @@ def _check_refused(body: Object) -> None:
             "suffix: this model is not known to fill in the middle; expected no suffix. "
             "Ask for the missing part in the prompt instead."
         )
-    if body.get("best_of") not in (None, 1):
-        raise RefusedRequest(f"best_of: expected 1, got {shortened(body['best_of'])}")
+    best_of, wanted = body.get("best_of"), 1 if body.get("n") is None else body["n"]
+    if best_of is not None and (isinstance(best_of, bool) or best_of != wanted):
+        raise RefusedRequest(
+            f"best_of: expected the same number as n ({shortened(wanted)}), got {shortened(best_of)}: this server "
+            "does not rank answers to keep the best. Ask for n answers and choose among them."
+        )
 
 
 def _log_probabilities(body: Object) -> Mapping[str, Json]:
@@ -85,7 +91,15 @@ def _log_probabilities(body: Object) -> Mapping[str, Json]:
     count = body.get("logprobs")
     if count is None or count is False:
         return {}
-    return {"logprobs": True} if count is True else {"logprobs": True, "top_logprobs": integer_at(body, "logprobs")}
+    return {"logprobs": True} if count is True else {"logprobs": True, "top_logprobs": _num_alternatives(body)}
+
+
+def _num_alternatives(body: Object) -> int | None:
+    """OpenAI's own limit is 5; Chat's is good for both."""
+    count = integer_at(body, "logprobs")
+    if count is not None and not 0 <= count <= MAX_TOP_LOGPROBS:
+        raise RefusedRequest(f"logprobs: expected a number of alternatives from 0 to {MAX_TOP_LOGPROBS}, got {count}")
+    return count
 
 
 def _flag(body: Object, name: str) -> bool:

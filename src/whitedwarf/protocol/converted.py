@@ -30,6 +30,7 @@ class Converted(Generic[ReplyT]):
     parsing: ParseOptions
     is_streamed: bool
     reply: ReplyT
+    num_choices: int = 1  # answers to the same prompt
     takes_one_call: bool = False  # the answer calls one tool, or none
     input_forms: Mapping[str, InputForm] = field(default_factory=dict)  # of custom tools, by name
     tool_paths: Mapping[str, str] = field(default_factory=dict)  # to their schemas in the request, by name

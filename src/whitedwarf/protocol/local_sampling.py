@@ -8,6 +8,7 @@ from whitedwarf.protocol.fields import round_to_single
 from whitedwarf.protocol.local_values import Object, expected, integer_at, number_at
 
 MOST_BIASES = 1024
+MOST_CHOICES = 8
 _LONGEST_ID = 9  # digits
 
 
@@ -35,6 +36,16 @@ def seed_of(body: Object) -> int | None:
     """A negative seed asks for any."""
     seed = integer_at(body, "seed")
     return None if seed is None or seed < 0 else seed
+
+
+def num_choices_of(body: Object) -> int | None:
+    """How many answers to the same prompt; a count is written as one: 2.0 is refused."""
+    value = body.get("n")
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_CHOICES:
+        raise expected("n", f"a whole number of answers from 1 to {MOST_CHOICES}", value)
+    return value
 
 
 def logit_bias_of(body: Object) -> tuple[tuple[int, float], ...]:

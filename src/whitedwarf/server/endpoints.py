@@ -19,7 +19,7 @@ from whitedwarf.conversation.json_value import Json
 from whitedwarf.errors import EngineClosedError, WhitedwarfError
 from whitedwarf.protocol.dialects import CHAT, RESPONSES, Dialect
 from whitedwarf.protocol.failures import Failure, FailureKind
-from whitedwarf.reply import Prepared, Reply
+from whitedwarf.reply import Answering, Prepared
 from whitedwarf.respond import Road
 from whitedwarf.server.body import MAX_BODY_BYTES, BodyRefused, ReadingRoom, check_headers, reading
 from whitedwarf.server.facts import Facts
@@ -167,7 +167,8 @@ class Endpoints:
             if trace is not None:
                 trace.end("refused", Failure.of(error))
             return self._refused(request, Failure.of(error), dialect)
-        reply.witness = watch = Watch(asked.number, prepared, self.metrics, trace, request.state.id)
+        watch = Watch(asked.number, prepared, self.metrics, trace, request.state.id)
+        reply.watched_by(watch)
         headers = _warnings(prepared)
         if prepared.is_streamed:
             return StreamedReply(reply, dialect, headers, lambda: watch.end(reply), self.keepalive_s)
@@ -192,7 +193,7 @@ async def _told_count(request: Request, dialect: Dialect, count: int) -> Respons
     return JSONResponse({**kind, "input_tokens": count})
 
 
-async def _whole(request: Request, reply: Reply, dialect: Dialect, headers: dict[str, str]) -> Response:
+async def _whole(request: Request, reply: Answering, dialect: Dialect, headers: dict[str, str]) -> Response:
     """The answer in one body, or the status of its failure."""
     if not await unless_gone(request.receive, partial(collect_all, reply)):
         return Response(status_code=_GONE)

@@ -64,7 +64,7 @@ _OFFICIALLY: Mapping[str, Schema] = {
         "description": "By token id, what is added to its logit; not while thinking.",
         "additionalProperties": number(minimum=-100, maximum=100),
     },
-    "n": whole("Answers: one.", minimum=1, maximum=1),
+    "n": whole("So many answers, each drawn on its own: with a seed, choice i has seed + i.", minimum=1, maximum=8),
 }
 _FUNCTION_NAME = members({"name": text()}, required=("name",))
 _TOOL_NAME = text("Its name, without control characters or markup.", minLength=1, maxLength=256)
@@ -129,7 +129,7 @@ COMPLETION_BODY = _body(
         "stop": _STOP,
         "logprobs": one_of("Tell log probabilities, of so many candidates.", flag(), whole(minimum=0, maximum=20)),
         "echo": flag("Begin the answer with the prompt."),
-        "best_of": whole("One.", minimum=1, maximum=1),
+        "best_of": whole("The same number as n: answers are not ranked.", minimum=1, maximum=8),
         "suffix": text("Only an empty one: this model does not fill in the middle.", maxLength=0),
         **_OFFICIALLY,
         **_DRAWING,

@@ -37,6 +37,29 @@ class _Message:
     repairs: list[str] = field(default_factory=list)
 
 
+@dataclass(slots=True)
+class ChoiceTrace:
+    """What was drawn for another choice than the first: told at the block's end, for it comes between the tokens."""
+
+    number: int
+    ids: list[int] = field(default_factory=list)
+    reason: str = "none"
+
+    def hears(self, event: Event) -> None:
+        """An event of the engine."""
+        match event:
+            case Token(token_id):
+                self.ids.append(token_id)
+            case Finished(reason, stop_id=stop_id):
+                self.reason = reason
+                self.ids += [] if stop_id is None else [stop_id]
+
+    def told(self, tokenizer: Tokenizer) -> str:
+        """Its section."""
+        title = f"choice {self.number}: finish: {self.reason}, {len(self.ids)} tokens"
+        return _section(title, tokenizer.decode(self.ids))
+
+
 class RequestTrace:
     """Write `begin` first and `end` last; between them it looks on."""
 
@@ -51,6 +74,7 @@ class RequestTrace:
         self._num_generated = 0
         self._has_begun = False
         self._finished: Finished | None = None
+        self._choices: list[ChoiceTrace] = []  # beside the first
 
     def begin(self, body: bytes) -> None:
         """What was asked."""
@@ -81,11 +105,17 @@ class RequestTrace:
         for event in said:
             self._read(event)
 
+    def beside(self, choice: int) -> ChoiceTrace:
+        """Looks on at another choice of the same request."""
+        self._choices.append(ChoiceTrace(choice))
+        return self._choices[-1]
+
     def end(self, end: str, failure: Failure | None) -> None:
         """The rest: `end` is done, failed or cancelled."""
         self._write(
             _section("cache decision", "") + self._cache_decision()
             + _section("parsed message", "") + self._parsed(end, failure)
+            + "".join(choice.told(self._tokenizer) for choice in self._choices)
             + f"===== end request {self._number} =====\n\n"
         )  # fmt: skip
 

@@ -11,31 +11,31 @@ import contextlib
 import json
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from typing import Any
 
 import anyio
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from whitedwarf.engine.event_feed import EventFeed
-from whitedwarf.engine.request import Event
 from whitedwarf.errors import WhitedwarfError
 from whitedwarf.protocol.dialects import Dialect, Told
-from whitedwarf.reply import Reply
+from whitedwarf.reply import Answering
 
 log = logging.getLogger(__name__)
 
 KEEPALIVE_S = 4.0
 
 
-async def told_pieces(reply: Reply, keepalive_s: float = KEEPALIVE_S) -> AsyncGenerator[list[Told], None]:
+async def told_pieces(reply: Answering, keepalive_s: float = KEEPALIVE_S) -> AsyncGenerator[list[Told], None]:
     """The answer piece by piece, with signs of life where nothing else comes; the first one at once."""
-    feed = EventFeed(reply.generation)
+    feed: EventFeed[Any] = EventFeed(reply.generation)
     yield reply.begin()
     while not reply.is_over:
         yield await _next_told(reply, feed, keepalive_s)
 
 
-async def _next_told(reply: Reply, feed: EventFeed, keepalive_s: float) -> list[Told]:
+async def _next_told(reply: Answering, feed: EventFeed[Any], keepalive_s: float) -> list[Told]:
     """What is told next. Progress that is not told (a prompt being read) does not put off the sign of life."""
     loop = asyncio.get_running_loop()
     due_s = loop.time() + keepalive_s
@@ -47,7 +47,7 @@ async def _next_told(reply: Reply, feed: EventFeed, keepalive_s: float) -> list[
             return reply.keepalive()
 
 
-def taken(reply: Reply, events: list[Event]) -> list[Told]:
+def taken(reply: Answering, events: list[Any]) -> list[Told]:
     """What tells the events; a bug of ours still ends the answer in the dialect's own way."""
     try:
         return reply.take(events)
@@ -56,9 +56,9 @@ def taken(reply: Reply, events: list[Event]) -> list[Told]:
         return reply.fail(WhitedwarfError("the server failed while it told this answer; its log says why"))
 
 
-async def collect_all(reply: Reply) -> None:
+async def collect_all(reply: Answering) -> None:
     """The answer to its end, for its body: without signs of life."""
-    feed = EventFeed(reply.generation)
+    feed: EventFeed[Any] = EventFeed(reply.generation)
     reply.collect(reply.begin())
     while not reply.is_over:
         reply.collect(taken(reply, await feed.next()))
@@ -99,7 +99,7 @@ class StreamedReply(Response):
 
     def __init__(
         self,
-        reply: Reply,
+        reply: Answering,
         dialect: Dialect,
         headers: Mapping[str, str],
         close: Callable[[], None],

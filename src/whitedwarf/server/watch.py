@@ -5,15 +5,16 @@ Promises: every request that was queued is counted and logged once when it has e
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from whitedwarf.conversation.events import Event as Said
 from whitedwarf.conversation.events import Repair
 from whitedwarf.engine.request import Event, Finished, Prefilled, Token
-from whitedwarf.reply import Prepared, Reply
+from whitedwarf.reply import Answering, Prepared, Witness
 from whitedwarf.server.metrics import SHORTEST_TIMED_S, Metrics
 from whitedwarf.server.progress import Progress
-from whitedwarf.server.request_trace import RequestTrace
+from whitedwarf.server.request_trace import ChoiceTrace, RequestTrace
 
 log = logging.getLogger(__name__)
 
@@ -50,14 +51,15 @@ class Watch:
 
     def reads(self, said: Sequence[Said]) -> None:
         """What the parser made of it."""
-        for event in said:
-            if isinstance(event, Repair):
-                self._metrics.count_repair(event.kind)
-                self._repairs[event.kind] = None
+        self._count_repairs(said)
         if self._trace is not None:
             self._trace.reads(said)
 
-    def end(self, reply: Reply) -> None:
+    def beside(self, choice: int) -> Witness:
+        """Progress and beginnings are told of the first choice, all else of the others too."""
+        return _Beside(self._metrics, self._count_repairs, None if self._trace is None else self._trace.beside(choice))
+
+    def end(self, reply: Answering) -> None:
         """The answer has ended, one way or another."""
         end = "failed" if reply.failure else "done" if reply.is_over else "cancelled"
         seconds = time.monotonic() - self._begun_s
@@ -78,7 +80,13 @@ class Watch:
             case Finished() if self._is_started:
                 self._metrics.count_finished(event)
 
-    def _facts(self, reply: Reply, end: str, seconds: float) -> dict[str, object]:
+    def _count_repairs(self, said: Sequence[Said]) -> None:
+        for event in said:
+            if isinstance(event, Repair):
+                self._metrics.count_repair(event.kind)
+                self._repairs[event.kind] = None
+
+    def _facts(self, reply: Answering, end: str, seconds: float) -> dict[str, object]:
         return {
             "request": self._number,
             "id": self._id,
@@ -92,6 +100,30 @@ class Watch:
             "repairs": ",".join(self._repairs),
             **_engine_facts(reply.finished),
         }
+
+
+@dataclass(frozen=True, slots=True)
+class _Beside:
+    """A witness of another choice of a request."""
+
+    metrics: Metrics
+    count_repairs: Callable[[Sequence[Said]], None]
+    trace: ChoiceTrace | None
+
+    def hears(self, event: Event) -> None:
+        """An event of the engine."""
+        if isinstance(event, Finished):
+            self.metrics.count_finished(event)
+        if self.trace is not None:
+            self.trace.hears(event)
+
+    def reads(self, said: Sequence[Said]) -> None:
+        """What the parser made of it."""
+        self.count_repairs(said)
+
+    def beside(self, choice: int) -> Witness:
+        """One for all: nobody asks a second time."""
+        return self
 
 
 def _engine_facts(finished: Finished | None) -> dict[str, object]:

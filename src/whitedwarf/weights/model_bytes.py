@@ -5,7 +5,7 @@ Weights have the same size on a card as in the file: no format is decoded, only 
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from whitedwarf.gguf.hparams import Hyperparameters
@@ -51,6 +51,14 @@ class ModelBytes:
     @property
     def dense_bytes(self) -> int:
         return self.first_bytes + self.last_bytes + sum(layer.dense_bytes for layer in self.layers)
+
+
+def with_block(sizes: ModelBytes, hp: Hyperparameters, tensors: Mapping[str, HasSize]) -> ModelBytes:
+    """And an MTP block of a file of its own, of either dialect, as the last layer."""
+    routed = sum(tensor.size_bytes for name, tensor in tensors.items() if _ROUTED.search(name))
+    dense = sum(tensor.size_bytes for tensor in tensors.values()) - routed
+    block = LayerBytes(dense, -(-routed // hp.num_experts), hp.num_experts)
+    return replace(sizes, layers=(*sizes.layers[: hp.num_layers], block))
 
 
 def model_bytes(hp: Hyperparameters, tensors: Mapping[str, HasSize]) -> ModelBytes:

@@ -139,10 +139,12 @@ def test_stop_strings_are_those_that_say_something() -> None:
     assert len(converted(stop=[str(n) for n in range(40)]).parsing.stop_strings) == 40
 
 
-def test_several_answers_are_refused() -> None:
-    assert converted(n=1).inference == converted().inference
-    with pytest.raises(RefusedRequest):
-        converted(n=2)
+def test_several_answers_are_asked_for_with_n() -> None:
+    assert converted(n=1).inference == converted(n=8).inference == converted().inference
+    assert [converted(n=count).num_choices for count in (None, 1, 2, 8)] == [1, 1, 2, 8]
+    for count in (0, -1, 9, 256, True, False, 1.5, 2.0, "2", [2]):
+        with pytest.raises(MalformedRequest, match="n: expected a whole number of answers from 1 to 8, got"):
+            converted(n=count)
 
 
 def test_stream_options_count_only_where_there_is_a_stream() -> None:

@@ -53,6 +53,7 @@ def convert(body: Json, policy: Policy, memory: RecipeMemory | None = None) -> C
         parsing=parsing,
         is_streamed=bool(reading.request.stream),
         reply=_reply(reading, conversation, parsing, policy),
+        num_choices=reading.request.n or 1,
         takes_one_call=not policy.is_official and asks_for_one_call(body),
         tool_paths=tool_paths(body),
         input_forms={} if policy.is_official else input_forms(body),

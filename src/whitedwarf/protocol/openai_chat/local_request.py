@@ -9,7 +9,7 @@ from typing import Any
 from whitedwarf.conversation.json_value import Json
 from whitedwarf.protocol.failures import MalformedRequest
 from whitedwarf.protocol.fields import Reader, string, unsigned
-from whitedwarf.protocol.local_sampling import logit_bias_of, min_p_of, seed_of, token_limit, top_k_of
+from whitedwarf.protocol.local_sampling import logit_bias_of, min_p_of, num_choices_of, seed_of, token_limit, top_k_of
 from whitedwarf.protocol.local_values import Object, integer_at, located
 from whitedwarf.protocol.notes import Notes, shortened
 from whitedwarf.protocol.openai_chat.local_messages import local_messages
@@ -36,7 +36,7 @@ def read_local(body: Json, assumed_model: str = ASSUMED_MODEL) -> Reading:
         messages=local_messages(body.get("messages"), notes),
         model=_read(body, "model", string) or assumed_model,
         max_tokens=token_limit(body, "max_tokens", "max_completion_tokens"),
-        n=_number(body, "n", 8),
+        n=num_choices_of(body),
         seed=seed_of(body),
         logprobs=_read(body, "logprobs", FIELDS["logprobs"].read) or top_logprobs is not None,
         top_logprobs=top_logprobs,

@@ -20,8 +20,8 @@ MAX_TOP_LOGPROBS = 20
 
 
 def check_sampling(request: ChatRequest, policy: Policy, *, is_thinking: bool) -> None:
-    """Refuse the first option that is out of its range; only the official library minds too many tokens."""
-    if request.n not in (None, 1):
+    """Refuse the first option that is out of its range; only the official library minds too many tokens, or choices."""
+    if policy.is_official and request.n not in (None, 1):
         raise RefusedRequest("Invalid n value (currently only n = 1 is supported)")
     _check_penalty("presence_penalty", request.presence_penalty)
     _check_penalty("frequency_penalty", request.frequency_penalty)
