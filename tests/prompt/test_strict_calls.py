@@ -123,6 +123,35 @@ def test_words_about_a_schema_are_no_fault_of_it(grammars: Grammars, nano: Token
     assert allows(grammars, nano, offered, "anything")
 
 
+@pytest.mark.parametrize("reference", ["#", "#/properties/x", "http://x/y"])
+def test_a_reference_into_the_rest_of_a_tool_is_refused_or_anything(
+    grammars: Grammars, nano: Tokenizer, reference: str
+) -> None:
+    value: Json = {"type": "array", "items": {"$ref": reference}}
+    with pytest.raises(ToolSchemaError) as refused:
+        grammars.of_calls([strict(value)], V4, WantedCalls())
+    assert refused.value.pointer == "#/properties/x/items/$ref"
+    loose = ToolDefinition("f", None, strict(value).parameters)
+    assert allows(grammars, nano, loose, ["not an array"])
+
+
+def test_definitions_that_fork_at_every_step_take_no_time(grammars: Grammars, nano: Tokenizer) -> None:
+    definitions: dict[str, Json] = {
+        f"a{step}": {"anyOf": [{"$ref": f"#/$defs/a{step + 1}"}, {"$ref": f"#/$defs/a{step + 1}"}]}
+        for step in range(40)
+    }
+    definitions["a40"] = {"type": "string", "maxLength": 3}
+    offered = strict({"$ref": "#/$defs/a0"}, **{"$defs": definitions})
+    assert allows(grammars, nano, offered, "abc")
+    assert not allows(grammars, nano, offered, "abcd")
+
+
+def test_definitions_that_lead_to_themselves_are_refused(grammars: Grammars) -> None:
+    definitions: Json = {"a": {"anyOf": [{"$ref": "#/$defs/b"}, {"type": "string"}]}, "b": {"$ref": "#/$defs/a"}}
+    with pytest.raises(ToolSchemaError, match="itself"):
+        grammars.of_calls([strict({"$ref": "#/$defs/a"}, **{"$defs": definitions})], V4, WantedCalls())
+
+
 values = st.sampled_from(
     [
         *[{"type": "string", "format": name} for name in sorted(TEXT_FORMATS)],

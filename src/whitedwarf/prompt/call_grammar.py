@@ -13,7 +13,7 @@ from typing import Literal, Protocol, TypeAlias
 from whitedwarf.conversation.json_value import Json
 from whitedwarf.conversation.tools import ToolDefinition
 from whitedwarf.prompt.dsml import Dialect
-from whitedwarf.prompt.schema_fault import pointer_step
+from whitedwarf.prompt.schema_fault import lost_reference, pointer_step
 from whitedwarf.prompt.strict_tool import ToolSchemaError, check_strict_tool
 from whitedwarf.prompt.text_schema import (
     ANY,
@@ -160,6 +160,8 @@ class CallGrammar:
         schema = value.whole
         if value.tool.is_strict and (fault := self._rules.json_fault(schema)) is not None:
             raise value.refused(*fault)
+        if lost_reference(schema) is not None:
+            return "any_json"
         return self._rules.json_term(schema) or "any_json"
 
     def _input(self, rule: str) -> str:

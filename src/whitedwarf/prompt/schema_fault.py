@@ -45,6 +45,19 @@ def children(schema: Json) -> Iterator[tuple[str, Json]]:
             yield f"/{name}{pointer_step(key)}", child
 
 
+def lost_reference(schema: Json) -> tuple[str, str] | None:
+    """A `$ref` that leads elsewhere than to the root's definitions, and the pointer to it: parts of a tool's schema are
+    followed one by one, so it would lead into the wrong one."""
+    waiting = [(schema, "#")]
+    while waiting:
+        part, pointer = waiting.pop()
+        reference = part.get("$ref") if isinstance(part, dict) else None
+        if reference is not None and not str(reference).startswith(tuple(f"#/{name}/" for name in _DEFINITIONS)):
+            return str(reference), f"{pointer}/$ref"
+        waiting += [(child, pointer + step) for step, child in children(part)]
+    return None
+
+
 def pointer_step(key: str) -> str:
     """The way to a member, as JSON pointers have it."""
     return "/" + key.replace("~", "~0").replace("/", "~1")

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from whitedwarf.conversation.json_value import Json
 from whitedwarf.errors import RequestError
-from whitedwarf.prompt.schema_fault import children, pointer_step
+from whitedwarf.prompt.schema_fault import children, lost_reference, pointer_step
 
 ADVICE = "Leave `strict` off, or change the keyword."
 _DEFINITIONS = frozenset({"$defs", "$def", "definitions"})
@@ -58,6 +58,8 @@ def _faults(schema: Mapping[str, Json]) -> Iterator[tuple[str, str]]:
     for number, name in enumerate(required):
         if name not in properties:
             yield f"{name!r} is required, but not among the properties", f"#/required/{number}"
+    if (lost := lost_reference(dict(schema))) is not None:
+        yield f"{lost[0]!r} refers to something else than a definition (#/$defs/name)", lost[1]
     yield from _unknown(schema, "#")
 
 

@@ -16,6 +16,7 @@ from whitedwarf.prompt.text_pattern import text_pattern
 
 _IN_EXPRESSION = re.compile(r"(\\[^\n])|/|\n")  # what is escaped already, and what has to be
 _UNTOLD = ("not", "if", "$dynamicRef", "$recursiveRef")  # what no term is written for
+LONGEST_TERM = 200_000  # characters
 _BOUNDS = ("minLength", "maxLength")
 
 
@@ -40,7 +41,10 @@ ANY = Texts(None)
 
 def allowed_texts(schema: Json, definitions: Mapping[str, Json]) -> Texts | None:
     """The strings that the schema allows; None: none. `definitions` are its root's, by keyword."""
-    return _Reading(definitions).texts(schema, "", ())
+    try:
+        return _Reading(definitions).texts(schema, "", ())
+    except RecursionError:
+        raise UnsupportedTextError("it is nested too deeply", "") from None
 
 
 def is_string_only(schema: Json) -> bool:
@@ -80,6 +84,7 @@ class _Reading:
 
     def __init__(self, definitions: Mapping[str, Json]) -> None:
         self._definitions = definitions
+        self._known: dict[str, Texts | None] = {}  # by reference: definitions may fork at every step
 
     def texts(self, schema: Json, pointer: str, followed: Sequence[str]) -> Texts | None:
         if schema is True:
@@ -96,7 +101,10 @@ class _Reading:
         for name in _UNTOLD:
             if name in schema:
                 raise UnsupportedTextError(f"{name} is not supported", f"{pointer}/{name}")
-        return _all_of([texts for texts in found if texts is not None] + _own(schema, pointer))
+        allowed = _all_of([texts for texts in found if texts is not None] + _own(schema, pointer))
+        if allowed.term is not None and len(allowed.term) > LONGEST_TERM:
+            raise UnsupportedTextError("it says too much of strings", pointer)
+        return allowed
 
     def _parts(self, schema: Mapping[str, Json], pointer: str, followed: Sequence[str]) -> list[Texts | None]:
         """What the schemas in it allow, all of which a text has to be of."""
@@ -121,6 +129,8 @@ class _Reading:
     def _referred(self, reference: Json, pointer: str, followed: Sequence[str]) -> Texts | None:
         if not isinstance(reference, str) or reference in followed:
             raise UnsupportedTextError("a reference that leads nowhere but to itself", pointer)
+        if reference in self._known:
+            return self._known[reference]
         place: Json = dict(self._definitions)
         steps = reference.removeprefix("#/").split("/")
         for step in steps if reference.startswith("#/") else [""]:
@@ -128,7 +138,8 @@ class _Reading:
             if not isinstance(place, dict) or name not in place:
                 raise UnsupportedTextError(f"{reference} is no definition of this tool's", pointer)
             place = place[name]
-        return self.texts(place, pointer, [*followed, reference])
+        self._known[reference] = self.texts(place, pointer, [*followed, reference])
+        return self._known[reference]
 
 
 def _type_has_strings(kind: Json) -> bool:
@@ -187,7 +198,7 @@ def _bound(schema: Mapping[str, Json], name: str, pointer: str) -> int | None:
 
 
 def _all_of(found: Sequence[Texts]) -> Texts:
-    narrow = [texts for texts in found if texts.term is not None]
+    narrow = list(dict.fromkeys(texts for texts in found if texts.term is not None))
     if len(narrow) < 2:
         return narrow[0] if narrow else ANY
     return Texts(f"({' & '.join(f'({texts.term})' for texts in narrow)})")
@@ -199,7 +210,8 @@ def _any_of(found: Sequence[Texts]) -> Texts | None:
     listed = [texts.listed for texts in found]
     if all(one is not None for one in listed):
         return _texts_of([text for one in listed for text in sorted(one or ())])
-    return Texts(f"({' | '.join(f'({texts.term})' for texts in found)})")
+    terms = dict.fromkeys(texts.term for texts in found)
+    return found[0] if len(terms) == 1 else Texts(f"({' | '.join(f'({term})' for term in terms)})")
 
 
 def _one_of(found: Sequence[Texts], pointer: str) -> Texts | None:

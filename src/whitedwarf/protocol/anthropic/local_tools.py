@@ -47,6 +47,7 @@ def _declaration(value: Json, path: str, notes: Notes) -> Declaration:
         name,
         text_at(members, "description", path),
         members.get("input_schema"),
+        strict=flag_at(members, "strict", path),
         is_deferred=flag_at(members, "defer_loading", path),
     )
 
