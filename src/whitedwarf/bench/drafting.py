@@ -59,20 +59,16 @@ class PlantedDrafter:
     """Knows the text, and spoils a share of its guesses."""
 
     def __init__(self, text: Ids, acceptance: float) -> None:
-        self._text = text
-        self._acceptance = acceptance
-        self._random = np.random.default_rng(SEED)
+        is_right = np.random.default_rng(SEED).random(len(text)) < acceptance
+        self._ids: list[int] = np.where(is_right, text, text + 1).tolist()
         self._count = 0
 
     def told(self, ids: Sequence[int] | Ids) -> None:
         self._count += len(ids)
 
     def draft(self, most: int) -> Guess:
-        ids = self._text[self._count : self._count + most].copy()
-        if not len(ids):
-            return NOTHING
-        ids[self._random.random(len(ids)) >= self._acceptance] += 1  # another token than the right one
-        return Guess(np.abs(ids).tolist(), "planted")
+        ids = self._ids[self._count : self._count + most]
+        return Guess(ids, "planted") if ids else NOTHING
 
 
 def measure_drafts(

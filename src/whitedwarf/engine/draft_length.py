@@ -15,6 +15,8 @@ WORTH = 1.05  # the gain below which nothing is guessed: measured seconds are no
 BLOCK_SHARE = 0.1  # of a pass, what a token of the model's block is believed to take until that was measured
 PLAIN_EVERY = 64  # passes with guesses, after which one without is timed
 _OF_ANSWER, _OF_ENGINE = 1 / 16, 1 / 256  # the share of the newest in running means
+NO_CHANCE = 1e-12  # that a guess is right so far: no row that comes behind is worth a thought
+_FORGETS_EVERY = 32  # passes
 _OF_FIRST_COSTS, _OF_COSTS = 1 / 2, 1 / 8
 
 
@@ -32,7 +34,8 @@ class PassCosts:
 
     def took(self, rows: int, seconds: float) -> None:
         self._num_passes += 1
-        self._forget_old()
+        if self._num_passes % _FORGETS_EVERY == 0:
+            self._forget_old()
         share = _OF_COSTS if rows in self._seconds else _OF_FIRST_COSTS
         known = self.of(rows) if self._seconds else seconds
         ratio = min(max(seconds / known, 1 / LARGEST_RATIO), LARGEST_RATIO)
@@ -108,6 +111,8 @@ def best_length(rate: float, most: int, company: Company, costs: PassCosts, toke
     expected, chance = 0.0, 1.0
     for length in range(1, most + 1):
         chance *= rate
+        if chance < NO_CHANCE:
+            break
         expected += chance
         pace = (company.answers + expected) / (costs.of(company.rows + length) + length * token_s)
         if pace > best_pace:

@@ -1,6 +1,6 @@
 """A JSON Schema as a grammar is to follow it: the same, without what a model could go on with for ever.
 
-Promises: whatever the returned schema allows, the given one does. Knows the keywords that hold schemas, nothing else.
+Promises: whatever the returned schema allows, the given one does. Knows the keywords that hold schemas, and formats.
 """
 
 import json
@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from whitedwarf.conversation.json_value import Json
+from whitedwarf.prompt.text_formats import TEXT_FORMATS
 
 MAX_INTEGER = 9 * 10**18
 """Integers whose schema says nothing of their size stay within ±this: digits come easily to a model, and never end."""
@@ -35,7 +36,21 @@ def bounded_schema(schema: Json) -> Json:
         _replace(kept, name, _bounded_list)
     for name in NAMED_SCHEMAS:
         _replace(kept, name, _bounded_values)
-    return {**kept, **_limits(kept)}
+    return {**_spelt_format(kept), **_limits(kept)}
+
+
+def _spelt_format(schema: dict[str, Json]) -> dict[str, Json]:
+    """Its format as a pattern: what the grammar library takes for one is wider (the 31st of June, leap seconds)."""
+    if "format" not in schema:
+        return schema
+    name = schema.pop("format")
+    if not isinstance(name, str) or name not in TEXT_FORMATS:
+        raise UnsupportedSchemaError(f"Unknown format: {json.dumps(name)[:40]} (known are {', '.join(TEXT_FORMATS)})")
+    pattern: dict[str, Json] = {"pattern": f"^(?:{TEXT_FORMATS[name]})$"}
+    if "pattern" not in schema:
+        return {**schema, **pattern}
+    others = schema.get("allOf")
+    return {**schema, "allOf": [*(others if isinstance(others, list) else []), pattern]}
 
 
 def _replace(schema: dict[str, Json], name: str, change: Callable[[Json], Json]) -> None:
