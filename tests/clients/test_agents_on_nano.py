@@ -20,7 +20,7 @@ from whitedwarf.weights.store import bundled_model
 pytestmark = [pytest.mark.clients, pytest.mark.slow]
 
 BLOCK = str(bundled_model().with_name("nano-mtp.gguf"))
-CONTEXT = ("--ctx", "32768", "--draft", "auto", "--mtp", BLOCK)  # the model's own; no first prompt is longer than 26,000
+CONTEXT = ("--ctx", "32768", "--draft", "auto", "--mtp", BLOCK)  # the model's own; no first prompt is above 26,000
 LONG_TOKENS = 25_000
 FILLER = "The sky has many stars. "  # 9 tokens
 BARE_TOKENS = {"pi": 2_200, "codex": 14_300, "claude": 18_500, "opencode": 11_300}  # of a first prompt without filler
