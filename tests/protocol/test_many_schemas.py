@@ -38,6 +38,7 @@ NUM_TOOLS = NUM_SCHEMAS // 2
 TEMPERATURES = (0.0, 0.7, 1.0, 2.0)
 NAMES = ("id", "name", "größe", "a b", "type", "x/y", "$ref", 'quote"d', "n", "items")
 CHECKER = FormatChecker(["date", "uuid", "ipv4"])
+MANY = 10_000  # requests that may wait
 WORDS = ("red", "", "ä", 'say "hi"', "line\nbreak", "0")
 
 
@@ -154,7 +155,7 @@ def test_every_answer_that_ends_is_valid(
 ) -> None:
     model: Model = loaded_nano().transformer if kind == "nano" else FakeModel(vocab_size=tokenizer.vocab_size)
     prompt = tokenizer.encode("An example, please.")
-    with Engine(model, max_parallel=8) as engine:
+    with Engine(model, max_parallel=8, max_waiting=MANY) as engine:
         asked = []
         for seed, one, form in forms:
             sampling = SamplingOptions(TEMPERATURES[seed % 4], min_p=0.0, seed=seed + 1)
@@ -189,7 +190,7 @@ def strict_tools() -> Iterator[tuple[int, ToolDefinition]]:
 def test_every_call_of_a_strict_tool_is_one_of_its_schema(kind: str, tokenizer: Tokenizer) -> None:
     model: Model = loaded_nano().transformer if kind == "nano" else FakeModel(vocab_size=tokenizer.vocab_size)
     prompt, grammars = tokenizer.encode("Call it, please."), Grammars(tokenizer)
-    with Engine(model, max_parallel=8) as engine:
+    with Engine(model, max_parallel=8, max_waiting=MANY) as engine:
         asked = []
         for seed, tool in strict_tools():
             with suppress(RequestError):

@@ -57,7 +57,7 @@ def anthropic_failure(client: anthropic.Anthropic, **members: Any) -> anthropic.
 
 def test_a_bad_request_is_400(hello: Served) -> None:
     with openai_client(hello) as client, anthropic_client(hello) as other:
-        assert isinstance(openai_failure(client, n=2), openai.BadRequestError)
+        assert isinstance(openai_failure(client, n=9), openai.BadRequestError)
         too_long = openai_failure(client, messages=TOO_LONG, stream=True)
         assert isinstance(too_long, openai.BadRequestError)
         assert (too_long.code, too_long.type) == ("context_length_exceeded", "invalid_request_error")
@@ -161,7 +161,7 @@ def test_every_answer_and_every_failure_has_a_request_id(hello: Served, caplog: 
             client.responses.create(model="any", input="Say 'this is a test'.")._request_id,
             client.chat.completions.create(model="any", messages=USER)._request_id,
             other.messages.create(model="any", max_tokens=10, messages=USER)._request_id,
-            openai_failure(client, n=2).request_id,
+            openai_failure(client, n=9).request_id,
             anthropic_failure(other, max_tokens=0).request_id,
         ]
         listed = [client.models.retrieve(MODEL.id)._request_id, other.models.retrieve(MODEL.id)._request_id]
@@ -265,7 +265,7 @@ def test_one_connection_serves_many_requests_even_after_a_refusal(hello: Served)
     with openai_client(hello) as client:
         for _ in range(3):
             assert client.chat.completions.create(model="any", messages=USER).choices
-            assert openai_failure(client, n=2).status_code == 400
+            assert openai_failure(client, n=9).status_code == 400
 
 
 # Failures after the headers
