@@ -2,6 +2,7 @@
 
 import contextlib
 import queue
+import re
 import socket
 import threading
 import time
@@ -124,6 +125,20 @@ class Running:
     def metric(self, line: str) -> float:
         found = [text for text in self.client.get("/metrics").text.splitlines() if text.startswith(line + " ")]
         return float(found[0].split()[-1]) if found else 0.0
+
+
+def whole_answer(connection: socket.socket) -> bytes:
+    """One answer that says its length, in however many pieces it comes."""
+    got = b""
+    while True:
+        head, ends, body = got.partition(b"\r\n\r\n")
+        length = re.search(rb"content-length: (\d+)", head)
+        if ends and (length is None or len(body) >= int(length[1])):
+            return got
+        piece = connection.recv(65536)
+        if not piece:
+            return got
+        got += piece
 
 
 @contextlib.contextmanager

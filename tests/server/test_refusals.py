@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from server.serving import BODIES, JSON, HandEngine, Running, serving
+from server.serving import BODIES, JSON, HandEngine, Running, serving, whole_answer
 from whitedwarf.errors import EngineBusyError, EngineClosedError
 from whitedwarf.prompt.tokenizer import Tokenizer
 from whitedwarf.web.auth import ApiKeys
@@ -82,7 +82,7 @@ def test_only_json_may_be_posted(path: str, content_type: str, tokenizer: Tokeni
 
 def raw(server: Running, request: bytes) -> bytes:
     with server.connect(request) as connection:
-        return connection.recv(65536)
+        return whole_answer(connection)
 
 
 def test_a_body_that_says_it_is_too_large_is_refused_before_it_is_sent(tokenizer: Tokenizer) -> None:
