@@ -86,7 +86,37 @@ def test_an_answer_learns_faster_than_the_engine_and_begins_where_that_is() -> N
     assert HitRates(engine).of("mtp", 0.1) == engine.of("mtp", 0.7)
 
 
+def test_guesses_that_lose_are_looked_at_for_a_small_share_of_the_time() -> None:
+    lengths, plain_s, lost_s, total_s = DraftLengths(), 0.1, 0.0, 0.0
+    for _ in range(2000):
+        rows = 4 if lengths.begin_pass() else 1  # never right, whatever the rates say
+        seconds = plain_s * (1 + 0.5 * (rows - 1))
+        lengths.costs.took(rows, seconds)
+        lengths.passed(rows, 1, 1)
+        lost_s, total_s = lost_s + seconds - plain_s, total_s + seconds
+    assert lost_s < 0.03 * total_s
+
+
+def test_guesses_that_pay_are_always_looked_at_and_soon_not_when_that_ends() -> None:
+    lengths, plain_s = DraftLengths(), 0.1
+    for _ in range(500):
+        rows = 4 if lengths.begin_pass() else 1
+        lengths.costs.took(rows, plain_s * (1 + 0.2 * (rows - 1)))
+        lengths.passed(rows, 1, rows)
+    assert rows == 4
+    looked_at = 0
+    for _ in range(500):
+        rows = 4 if lengths.begin_pass() else 1
+        looked_at += rows == 4
+        lengths.costs.took(rows, plain_s * (1 + 0.2 * (rows - 1)))
+        lengths.passed(rows, 1, 1)
+    assert looked_at < 100
+
+
 def test_now_and_then_a_pass_without_guesses_is_timed() -> None:
     lengths = DraftLengths()
+    assert not lengths.begin_pass()  # the first one shows what a pass takes
+    lengths.costs.took(1, 0.1)
+    lengths.passed(1, 1, 1)
     passes = [lengths.begin_pass() for _ in range(10 * (PLAIN_EVERY + 1))]
     assert passes.count(False) == 10

@@ -17,6 +17,9 @@ PLAIN_EVERY = 64  # passes with guesses, after which one without is timed
 _OF_ANSWER, _OF_ENGINE = 1 / 16, 1 / 256  # the share of the newest in running means
 NO_CHANCE = 1e-12  # that a guess is right so far: no row that comes behind is worth a thought
 _FORGETS_EVERY = 32  # passes
+MOST_LOST = 0.02  # of the time of decoding, by guesses that came to nothing
+FIRST_CREDIT, MOST_CREDIT = 2, 16  # passes that may be lost at first, and after guesses that were right
+LASTS = 1 - 1 / 1024  # what was earned and lost counts for so many passes
 _OF_FIRST_COSTS, _OF_COSTS = 1 / 2, 1 / 8
 
 
@@ -128,9 +131,23 @@ class DraftLengths:
         self.rates = HitRates()
         self._since_plain = 0
         self._block_token_s: float | None = None
+        self._earned_s: float | None = None  # by guesses, lately; None: nothing was decoded yet
+        self._decoded_s = 0.0  # in all, lately
+
+    def passed(self, rows: int, answers: int, drawn: int) -> None:
+        """A pass of so many rows drew so many tokens of so many answers: what guesses gained by it, or lost."""
+        plain_s, pass_s = self.costs.of(answers), self.costs.of(rows)
+        if self._earned_s is None:
+            self._earned_s = FIRST_CREDIT * plain_s
+        gain_s = drawn / answers * plain_s - pass_s if rows > answers else 0.0
+        self._earned_s = min(self._earned_s * LASTS + gain_s, MOST_CREDIT * plain_s)
+        self._decoded_s = self._decoded_s * LASTS + pass_s
 
     def begin_pass(self) -> bool:
-        """Whether this pass may look at guesses; now and then not."""
+        """Whether this pass may look at guesses: not the first, now and then not, and not where they have lost too much
+        of late."""
+        if self._earned_s is None or self._earned_s < -MOST_LOST * self._decoded_s:
+            return False
         self._since_plain += 1
         if self._since_plain <= PLAIN_EVERY:
             return True

@@ -101,6 +101,10 @@ class Job:
         return self._drafting is not None and self._prefilled_s is not None and not self.is_ended
 
     @property
+    def generated_tokens(self) -> int:
+        return self._generated_tokens
+
+    @property
     def is_held(self) -> bool:
         return self.is_admitted and self._started_s is None and not self.is_ended
 

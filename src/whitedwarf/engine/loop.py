@@ -235,13 +235,17 @@ class Loop:
         took_s = time.monotonic() - began_s
         if num_rows >= TELLING_ROWS:
             self._token_s = took_s / num_rows
-        if not is_reading(spans) and any(job.may_draft for job in jobs):
+        is_drafted = not is_reading(spans) and any(job.may_draft for job in jobs)
+        if is_drafted:
             self._draft_lengths.costs.took(num_rows, took_s)
+        known = sum(job.generated_tokens for job in jobs)
         for job, span, logits in zip(jobs, spans, results, strict=True):
             try:
                 job.absorb(span, logits, self._num_batches, piece_tokens)
             except Exception as error:  # e.g. no finite logit: this request's trouble, not its companions'
                 _fail([job], error, "gave logits that no token can be drawn from")
+        if is_drafted:
+            self._draft_lengths.passed(num_rows, len(jobs), sum(job.generated_tokens for job in jobs) - known)
 
     def _pass(self, jobs: Sequence[Job], spans: Sequence[Span]) -> list[Logits]:
         model, is_full = self._model, self.power_percent == FULL_POWER_PERCENT
