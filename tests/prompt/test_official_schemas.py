@@ -15,7 +15,7 @@ from whitedwarf.prompt.tokenizer import Tokenizer
 SUITE = json.loads((Path(__file__).parents[1] / "golden" / "json_schema" / "draft2020-12.json").read_text())
 SPELLINGS = [(",", ":"), (", ", ": ")]
 DRAWS = 3
-LEAST_FOLLOWED, LEAST_ACCEPTED = 0.45, 0.7  # shares; the rest is refused with a reason, or is spelt otherwise
+FOLLOWED, ACCEPTED = 172, 456  # as docs/forms.md has it; the rest is refused with a reason, or is spelt otherwise
 
 
 @pytest.fixture(scope="session")
@@ -62,5 +62,5 @@ def test_most_schemas_are_followed_and_most_of_what_they_allow_may_come(grammars
     groups = [(group, followed(grammars, group["schema"])) for listed in SUITE.values() for group in listed]
     known = [(group, grammar) for group, grammar in groups if grammar is not None]
     may = [accepts(grammar, nano, case["data"]) for group, grammar in known for case in group["tests"] if case["valid"]]
-    assert len(known) >= LEAST_FOLLOWED * len(groups)
-    assert sum(may) >= LEAST_ACCEPTED * len(may)
+    assert len(known) >= FOLLOWED
+    assert sum(may) >= ACCEPTED
